@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,6 @@ class Config(Struct, frozen=True):
     label: tuple[tuple[str, str], ...]
     # None: the active one.
     fleet_profile: str | None
-    # Whose signature a call must have; empty: none is needed.
     log_level: str
     # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None
@@ -189,7 +187,7 @@ class Config(Struct, frozen=True):
         """
         folder = config_folder()
         state = (self.state_dir / "sessions", self.runtime_file)
-        return self.tools_file, folder, folder / "config.toml", *_older_places(), *state
+        return self.tools_file, folder, folder / "config.toml", _older_place(), *state
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
@@ -220,15 +218,11 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
 
 def registry_path() -> Path:
     """The default place of tools.json: an older place if a file is there, else the config folder."""
-    return next((path for path in _older_places() if path.exists()), config_folder() / "tools.json")
+    return _older_place() if _older_place().exists() else config_folder() / "tools.json"
 
 
-def _older_places() -> list[Path]:
-    home = Path.home()
-    older = [home / ".mcp-eyes-tools.json"]
-    if sys.platform == "darwin":
-        older.insert(0, home / "Library" / "Application Support" / "MCPEyes" / "tools.json")
-    return older
+def _older_place() -> Path:
+    return Path.home() / ".mcp-eyes-tools.json"
 
 
 def gateway_places() -> dict[str, str]:

@@ -275,8 +275,7 @@ class UnmountServer(Edit, frozen=True, kw_only=True):
 
     def apply(self, document: Document, profiles: Profiles, _: Catalog) -> None:
         if self.name not in profiles.mounts:
-            there_are = f"there are {', '.join(profiles.mounts)}" if profiles.mounts else None
-            raise UnknownName(f"no server is mounted as {self.name[:100]!r}", there_are)
+            raise UnknownName.among("no server is mounted as", self.name, profiles.mounts)
         for profile in document["profiles"]:
             if "categories" in profile:
                 profile["categories"] = [each for each in profile["categories"] if each["id"] != self.name]
@@ -311,8 +310,7 @@ class UnwrapProgram(Edit, frozen=True, kw_only=True):
     def apply(self, document: Document, profiles: Profiles, _: Catalog) -> None:
         names = [each.id for each in profiles.wraps]
         if self.id not in names:
-            there_are = f"there are {', '.join(names)}" if names else None
-            raise UnknownName(f"no program is wrapped as {self.id[:100]!r}", there_are)
+            raise UnknownName.among("no program is wrapped as", self.id, names)
         for each in _category_entries(document):
             others = [other for other in _wraps(each) if other["id"] != self.id]
             if others and len(others) < len(_wraps(each)):

@@ -6,9 +6,10 @@ The differences between two states of tools.json are here too, in words for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -64,6 +65,14 @@ class UnknownName(UsageError):
     def __init__(self, message: str, hint: str | None) -> None:
         super().__init__(f"{message} ({hint})" if hint else message)
         self.message, self.hint = message, hint
+
+    @classmethod
+    def among(cls, problem: str, name: str, known: Iterable[str]) -> Self:
+        """`problem` says that there is none of that name; the hint is the one that may be meant, or all there are."""
+        names = list(known)
+        near = get_close_matches(name, names, n=1)
+        there_are = f"there are {', '.join(names)}" if names else None
+        return cls(f"{problem} {name[:100]!r}", f"did you mean {near[0]}?" if near else there_are)
 
 
 class Switches(Struct, frozen=True):
@@ -162,7 +171,7 @@ class Profiles(Struct, frozen=True):
         """The profile of that id. Raises UnknownName."""
         profile = self.by_id.get(profile_id)
         if profile is None:
-            raise UnknownName(f"there is no profile {profile_id[:100]!r}", f"there are {', '.join(self.by_id)}")
+            raise UnknownName.among("there is no profile", profile_id, self.by_id)
         return profile
 
 

@@ -40,10 +40,25 @@ _STARTING = {
 }
 
 
+# And what takes it many seconds of a processor.
+_SLOW = {
+    "tests.answers.test_invariants",
+    "tests.repository.test_benchmarks",
+    "tests.tools.files.test_images",
+    "tests.tools.journal.test_journal_crashes",
+    "tests.tools.sessions.test_freed_memory",
+    "tests.transports.test_fuzz",
+}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and (_STARTED & set(item.fixturenames) or _starts_programs(item.module)):
+        if not isinstance(item, pytest.Function):
+            continue
+        if _STARTED & set(item.fixturenames) or _starts_programs(item.module):
             item.add_marker("starts")
+        if item.module.__name__ in _SLOW:
+            item.add_marker("slow")
 
 
 def _starts_programs(module: ModuleType) -> bool:

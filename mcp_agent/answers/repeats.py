@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec import Struct, field
 
-from mcp_agent.calls.call import Call
 from tools.files.diffs import diff_texts
 from tools.kit.results import Result, ResultFacts, ShownText, line_count, quantity
 from tools.kit.spec import Tool
+from tools.sessions.origin import Origin
 
 AGAIN = "again"
 # Its whole purpose is to show lines by their numbers.
@@ -87,9 +87,9 @@ class ShownTexts:
     def __init__(self) -> None:
         self._memories: dict[str, _Memory] = {}
 
-    def begin(self, call: Call, tool: Tool, arguments: Mapping[str, Any], *, again: bool) -> Asked | None:
+    def begin(self, origin: Origin, tool: Tool, arguments: Mapping[str, Any], *, again: bool) -> Asked | None:
         """Count a call. None for one whose result is not remembered."""
-        name = next(iter(call.caller.origin.conversations), None)
+        name = next(iter(origin.conversations), None)
         if name is None:
             return None
         memory = self._memories[name] = self._memories.pop(name) if name in self._memories else _Memory()

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, TextIO
 
 from mcp_agent.process.printing import Style, one_line, paint, write_painted
@@ -48,6 +49,12 @@ def age(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def moment(at: float | str) -> str:
+    """When something was, on the clock of this machine: of seconds since 1970, or of a text in ISO form."""
+    when = datetime.fromisoformat(at).astimezone() if isinstance(at, str) else datetime.fromtimestamp(at)
+    return when.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def argument_type(schema: dict[str, Any]) -> str:

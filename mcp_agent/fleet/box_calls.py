@@ -25,30 +25,25 @@ from mcp_agent.fleet.messages import (
     HOLD_S,
     Ask,
     BadMessage,
-    BoxAnswer,
-    BoxBusy,
-    CallCancelled,
-    CallRefused,
     Cancel,
     Contents,
-    Misunderstood,
-    Ran,
+    NoResult,
+    NotShown,
+    ReadQuestion,
     ReadResource,
-    ResultTooLarge,
     RunOutcome,
     StillRunning,
-    Unknown,
     encode,
     read_answer,
+    read_read_answer,
 )
 from mcp_agent.fleet.subjects import verb_subject
 from mcp_agent.protocol.methods import new_call_id
 from registry.gate import Grant
-from tools.kit.errors import BoxUnreachable, OutcomeUnknown, TooLarge
+from tools.kit.errors import BoxUnreachable, OutcomeUnknown, TooLarge, ToolError
 
-# The box answers within HOLD_S. Then it is asked once more for a sign of life, and both together take less than 5 s.
-_ANSWER_S = HOLD_S + 1.0
-_SIGN_OF_LIFE_S = 1.5
+# The box answers within HOLD_S. It is asked twice before it counts as silent, and both together take less than 5 s.
+_ANSWER_S = HOLD_S + 1.3
 _SILENT_S = 4.5
 _FIND_S = 1.0
 # A box that is marked has this long to say that it is there after all: a call to a dead one fails in 50 ms.
@@ -59,29 +54,31 @@ _OUTAGE_S = 30.0
 _RECONNECT_S = 10.0
 _SETTLE_S = 5.0
 _RETRY_S = 0.05
+_READ_S = 5.0
 _T = TypeVar("_T")
 _now = time.monotonic
 _ANOTHER_BOX = "choose another box, see `boxes`, or try again"
+_OTHER_VERSION = "it may have another version of mcp-agent"
 _RUN_AGAIN = "look at what it did before you call it again"
 _LIMIT = "the NATS server sets the limit: `max_payload` in nats-server.conf, up to 8MB"
 
 
-class BoxCalls:
-    """Calls on boxes, in the name of one gateway."""
+class CannotRead(Exception):
+    """A box does not show what it was asked for."""
 
-    def __init__(self, directory: Directory, gateway: str) -> None:
-        self._connection: Bus | None = None
+    def __init__(self, answer: NotShown) -> None:
+        super().__init__(answer.detail)
+        self.why, self.known = answer.why, answer.known
+
+
+class BoxCalls:
+    """Calls on boxes, and questions to them, in the name of one gateway."""
+
+    def __init__(self, bus: Bus, directory: Directory, gateway: str) -> None:
+        self._bus = bus
         self._directory = directory
         self._gateway = gateway
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def join(self, bus: Bus) -> None:
-        self._connection = bus
-
-    @property
-    def _bus(self) -> Bus:
-        assert self._connection is not None, "the gateway has not joined"
-        return self._connection
 
     async def call(self, box: Box, call: Call, grant: Grant) -> Outcome:
         """Run a call there. Raises BoxUnreachable, OutcomeUnknown, TooLarge. Cancelled here, it is there."""
@@ -92,6 +89,19 @@ class BoxCalls:
         """The contents of a resource of a box; None if it has none for this caller. Raises BoxUnreachable."""
         call_id = new_call_id()
         return await self._ask(box, call_id, encode(ReadResource(call_id, uri, caller_facts(caller))), _contents)
+
+    async def read(self, box: str, boot: str, question: ReadQuestion, kind: type[_T]) -> _T:
+        """What a start of a box shows, which is of that kind. Raises CannotRead, and BusError if nobody answers."""
+        subject = verb_subject(box, boot, "read", self._gateway)
+        try:
+            answer = read_read_answer(await self._bus.request(subject, encode(question), _READ_S))
+        except BadMessage as error:
+            raise CannotRead(NotShown("misunderstood", str(error))) from None
+        if isinstance(answer, kind):
+            return answer
+        raise CannotRead(
+            answer if isinstance(answer, NotShown) else NotShown("misunderstood", "the answer is to another question")
+        )
 
     async def _ask(
         self, box: Box, call_id: str, data: bytes, read: Callable[[RunOutcome], _T], call: Call | None = None
@@ -156,59 +166,47 @@ class _Asking:
             # The box cannot be blamed for silence while we were away.
             self._heard_at = max(self._heard_at, self._bus.connected_at)
             try:
-                answer = await self._ask()
+                # Sent again, under its id, until the box has it.
+                data = encode(Ask(self._id)) if self._is_taken else self._data
+                subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
+                answer = read_answer(await self._bus.request(subject, data, _ANSWER_S))
             except NoResponders:
                 await self._find_again()
             except TimedOut:
                 self._is_sent = True
-                await self._look_for_life()
+                if _now() - self._heard_at >= _SILENT_S:
+                    raise self._unreachable(f"{self._box.name} does not answer") from None
             except Disconnected as error:
                 self._is_sent = self._is_sent or error.is_sent
+            except PayloadTooLarge:
+                limit = self._bus.max_payload
+                raise TooLarge(
+                    f"the call has {len(self._data)} bytes, and one to a box may have {limit}; it has not run",
+                    hint=_LIMIT,
+                ) from None
             else:
                 self._heard_at = _now()
-                found = self._take(answer)
-                if found is not None:
-                    return found
-
-    async def _ask(self) -> BoxAnswer:
-        """Send the call, or ask for it once the box has it."""
-        return await self._request(encode(Ask(self._id)) if self._is_taken else self._data, _ANSWER_S)
-
-    async def _request(self, data: bytes, timeout_s: float) -> BoxAnswer:
-        subject = verb_subject(self._box.name, self.boot, "call", self._gateway)
-        try:
-            return read_answer(await self._bus.request(subject, data, timeout_s))
-        except PayloadTooLarge:
-            limit = self._bus.max_payload
-            raise TooLarge(
-                f"the call has {len(data)} bytes, and one to a box may have {limit}; it has not run", hint=_LIMIT
-            ) from None
-
-    def _take(self, answer: BoxAnswer) -> RunOutcome | None:
-        """What came of the call; None if it is still running."""
-        name = self._box.name
-        match answer:
-            case Ran() | CallRefused() | Contents():
-                return answer
-            case StillRunning():
+                if isinstance(answer, NoResult):
+                    raise self._no_result(answer)
+                if not isinstance(answer, StillRunning):
+                    return answer
                 self._is_sent = self._is_taken = True
                 self._pass_on(answer)
-                return None
-            case ResultTooLarge():
-                message = f"the result of {name} has {answer.size} bytes, and one to a gateway may have {answer.limit}"
-                raise TooLarge(f"{message}; the call has run", hint=f"ask for less of it; {_LIMIT}")
-            case CallCancelled():
-                raise OutcomeUnknown(f"{name} cancelled the call while it ran", hint=_RUN_AGAIN)
-            case BoxBusy():
-                raise self._unreachable(f"{name} has {answer.running} calls under way and takes no more")
-            case Unknown():
-                raise OutcomeUnknown(f"{name} does not remember the outcome of the call", hint=_RUN_AGAIN)
-            case Misunderstood():
-                raise BoxUnreachable(
-                    f"{name} does not understand this gateway: {answer.message}",
-                    hint="it may have another version of mcp-agent",
-                    may_have_run=False,
+
+    def _no_result(self, answer: NoResult) -> ToolError:
+        name = self._box.name
+        match answer.why:
+            case "too large":
+                return TooLarge(f"{name}: {answer.detail}; the call has run", hint=f"ask for less of it; {_LIMIT}")
+            case "busy":
+                return self._unreachable(f"{name} has {answer.detail} and takes no more")
+            case "misunderstood":
+                return BoxUnreachable(
+                    f"{name} does not understand this gateway: {answer.detail}", hint=_OTHER_VERSION, may_have_run=False
                 )
+            case "cancelled":
+                return OutcomeUnknown(f"{name} cancelled the call while it ran", hint=_RUN_AGAIN)
+        return OutcomeUnknown(f"{name} does not remember the outcome of the call", hint=_RUN_AGAIN)
 
     def _pass_on(self, news: StillRunning) -> None:
         """Progress and log messages of the tool, to the client."""
@@ -242,25 +240,6 @@ class _Asking:
         if now - self._heard_at > (patience_s if boot is None else _OUTAGE_S):
             raise self._unreachable(f"{self._box.name} is not connected")
         await asyncio.sleep(_RETRY_S)
-
-    async def _look_for_life(self) -> None:
-        """The box did not answer in time. Ask for an answer at once; raise if that does not come either."""
-        try:
-            answer = await self._request(encode(Ask(self._id, is_urgent=True)), _SIGN_OF_LIFE_S)
-        except TimedOut:
-            if _now() - self._heard_at >= _SILENT_S - 0.5:
-                raise self._unreachable(f"{self._box.name} does not answer") from None
-        except (NoResponders, Disconnected):
-            return
-        else:
-            # Any answer is one; whatever it says, the next question gets it again.
-            self._heard_at = _now()
-            if isinstance(answer, StillRunning):
-                self._is_taken = True
-                self._pass_on(answer)
-            elif isinstance(answer, Unknown):
-                # The call never got there. It is sent again under its id, which runs once at most.
-                self._is_taken = False
 
     async def _check_alive(self) -> None:
         """A box that was silent for long gets one short question before it is given a call."""

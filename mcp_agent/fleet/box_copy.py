@@ -7,10 +7,9 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp_agent.fleet.bus import Bus, BusError
+from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.call_protocol import RemoteError
-from mcp_agent.fleet.member_copies import DEADLINE_S, RECEIVE, SEND
-from mcp_agent.fleet.member_tools import NEEDS
+from mcp_agent.fleet.member_copies import DEADLINE_S, NEEDS, RECEIVE, SEND
 from mcp_agent.fleet.messages import (
     BadMessage,
     CopyAnswer,
@@ -98,11 +97,12 @@ class _Copying:
         began = time.perf_counter()
         # Before anything is read: a box that is gone is said to be so at once.
         offer = await self._call(self._source, SEND, {"path": from_, "to_box": self._target.name})
-        ticket = secrets.token_urlsafe(24)
+        ticket, size = secrets.token_urlsafe(24), offer["size"]
         asked = {"path": to, "from_box": self._source.name, "source": offer["path"], "ticket": ticket}
-        asked |= {"size": offer["size"], "mode": offer["mode"]}
-        receiving = asyncio.create_task(self._call(self._target, RECEIVE, asked, reports=True))
-        piping = asyncio.create_task(self._pipe(str(offer["ticket"]), ticket, receiving))
+        receiving = asyncio.create_task(
+            self._call(self._target, RECEIVE, {**asked, "size": size, "mode": offer["mode"]})
+        )
+        piping = asyncio.create_task(self._pipe(offer["ticket"], ticket, size))
         try:
             # An error of the receiver says more than that its ticket is gone.
             await asyncio.wait({receiving, piping}, return_when=asyncio.FIRST_EXCEPTION)
@@ -122,47 +122,44 @@ class _Copying:
             **{name: received[name] for name in ("bytes", "sha256", "undo_id", "undoable", "why") if name in received},
         )
 
-    async def _pipe(self, source_ticket: str, ticket: str, receiving: asyncio.Task[Any]) -> None:
+    async def _pipe(self, offered: str, ticket: str, size: int) -> None:
         """Pass all pieces on, in order: the next one is read while one is written."""
-        bus = self._gateway.bus
-        size = min(_PIECE_BYTES, bus.max_payload - _HEAD_BYTES)
-        offset = 0
-        piece = await self._read(bus, ReadPiece(source_ticket, 0, size))
-        while True:
-            writing = asyncio.create_task(self._write(bus, WritePiece(ticket, offset, piece.data, piece.sha256)))
-            try:
-                offset += len(piece.data)
-                if piece.sha256 is not None:
-                    await writing
-                    return
-                piece = await self._read(bus, ReadPiece(source_ticket, offset, size))
-                await writing
-            finally:
-                writing.cancel()
+        offset, piece = 0, None
+        while offset < size or piece is not None:
+            found, _ = await asyncio.gather(self._read(offered, offset, size), self._write(ticket, offset, piece, size))
+            offset, piece = offset + len(found.data if found else b""), found
 
-    async def _read(self, bus: Bus, question: ReadPiece) -> CopyPiece:
-        answer = await self._ask(bus, self._source, question)
+    async def _read(self, offered: str, offset: int, size: int) -> CopyPiece | None:
+        if offset == size:
+            return None
+        most = min(_PIECE_BYTES, self._gateway.bus.max_payload - _HEAD_BYTES, size - offset)
+        answer = await self._ask(self._source, ReadPiece(offered, offset, most))
         if not isinstance(answer, CopyPiece):
             raise self._failure(self._source, answer)
         return answer
 
-    async def _write(self, bus: Bus, question: WritePiece) -> None:
+    async def _write(self, ticket: str, end: int, piece: CopyPiece | None, size: int) -> None:
+        """Write the piece that ends there."""
+        if piece is None:
+            return
         deadline = time.monotonic() + _PATIENCE_S
+        question = WritePiece(ticket, end - len(piece.data), piece.data, piece.sha256)
         # The call that makes the ticket is on its way.
-        while isinstance(answer := await self._ask(bus, self._target, question), CopyGone):
+        while isinstance(answer := await self._ask(self._target, question), CopyGone):
             if question.offset or time.monotonic() > deadline:
                 break
             await asyncio.sleep(_RETRY_S)
         if not isinstance(answer, PieceWritten):
             raise self._failure(self._target, answer)
+        self._ctx.progress(end, size, f"{end} of {size} bytes")
 
-    async def _ask(self, bus: Bus, box: Box, question: CopyQuestion) -> CopyAnswer:
-        """Ask until there is an answer. A piece that was asked for twice is read or written once."""
+    async def _ask(self, box: Box, question: CopyQuestion) -> CopyAnswer:
+        """Ask until there is an answer. A piece that was asked for twice is written once."""
         deadline = time.monotonic() + _PATIENCE_S
+        subject = verb_subject(box.name, box.boot, "copy", self._gateway.name)
         while True:
             try:
-                subject = verb_subject(box.name, box.boot, "copy", self._gateway.name)
-                return read_copy_answer(await bus.request(subject, encode(question), _ANSWER_S))
+                return read_copy_answer(await self._gateway.bus.request(subject, encode(question), _ANSWER_S))
             except (BusError, BadMessage) as error:
                 if time.monotonic() > deadline:
                     raise BoxUnreachable(
@@ -174,10 +171,9 @@ class _Copying:
         what = answer.message if isinstance(answer, CopyFailed) else "it has given the copy up"
         return IoError(f"{box.name}: {what}; nothing was changed", hint="copy it again")
 
-    async def _call(self, box: Box, name: str, arguments: dict[str, Any], *, reports: bool = False) -> dict[str, Any]:
+    async def _call(self, box: Box, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         caller = self._gateway.caller_of(self._ctx)
-        report = self._ctx.progress if reports else None
         try:
-            return await self._gateway.call_as_program(caller, box, name, NEEDS[name], arguments, report)
+            return await self._gateway.call_as_program(caller, box, name, NEEDS[name], arguments)
         except RemoteError as error:
             raise _OnBox(box.name, error) from None

@@ -1,21 +1,18 @@
 """The endpoints behind the Boxes view of a gateway: what it knows of every box, and the sessions that a box shows it.
 
-What a box shows is asked for by a call, under the rules of the box. Files, input and new sessions are ordinary calls of
-tools with `box`.
+A box decides what it shows. Files, input and new sessions are ordinary calls of tools with `box`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mcp_agent.calls.call import Caller
+from mcp_agent.fleet.box_calls import CannotRead
+from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.directory import AWAY_S, Box
 from mcp_agent.fleet.gateway import Gateway
-from mcp_agent.fleet.member_tools import NEEDS, SESSIONS
+from mcp_agent.fleet.messages import ReadSessions, Sessions
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
-from mcp_agent.page.page_calls import PROGRAM, TRANSPORT
-from mcp_agent.security.auth_tokens import OWNER
-from registry.gate import Access
 
 _MOST_BOXES = 2_000
 
@@ -57,20 +54,25 @@ class BoxViews:
         }
 
     async def _sessions(self, request: ApiRequest) -> dict[str, Any]:
-        return {"sessions": (await self._ask(request, {}))["sessions"]}
+        return {"sessions": (await self._ask(request, ReadSessions())).sessions}
 
     async def _output(self, request: ApiRequest) -> dict[str, Any]:
-        asked = {"session_id": request.named["id"], "offset": request.number_of_query("since", 0)}
-        found = await self._ask(request, asked)
-        session, *_ = found["sessions"]
+        found = await self._ask(request, ReadSessions(request.named["id"], request.number_of_query("since", 0)))
         return {
-            "session": session,
-            **{name: found[name] for name in ("text", "offset", "next_offset") if name in found},
+            "session": found.sessions[0],
+            "text": found.text,
+            "offset": found.offset,
+            "next_offset": found.next_offset,
         }
 
-    async def _ask(self, request: ApiRequest, arguments: dict[str, Any]) -> dict[str, Any]:
-        caller = Caller(OWNER, Access(), TRANSPORT, PROGRAM)
-        return await self._gateway.call_as_program(caller, self._find(request), SESSIONS, NEEDS[SESSIONS], arguments)
+    async def _ask(self, request: ApiRequest, question: ReadSessions) -> Sessions:
+        box = self._find(request)
+        try:
+            return await self._gateway.calls.read(box.name, box.boot, question, Sessions)
+        except CannotRead as error:
+            raise BadRequest(f"{box.name}: {error}", "", 404 if error.why == "gone" else 403) from None
+        except BusError as error:
+            raise BadRequest(f"{box.name} cannot be reached now: {error}", "try again later", 503) from None
 
     def _find(self, request: ApiRequest) -> Box:
         name = request.named["box"]

@@ -39,12 +39,12 @@ from mcp_agent.fleet.nats_address import (
     check_server_authenticates,
     parse_servers,
 )
+from mcp_agent.process import signals
 from mcp_agent.process.extras import import_extra
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
 
 _logger = logging.getLogger(__name__)
 
@@ -117,18 +117,21 @@ class Message(Struct, frozen=True):
 
 
 Serve = Callable[[Message], Awaitable[None]]
+Receive = Callable[["Msg"], Awaitable[None]]
 
 
 class Bus:
     """One connection to NATS. While it is lost nothing is buffered: everything raises."""
 
     def __init__(
-        self, servers: list[Server], name: str, credentials: Path | None, inbox_prefix: str, least_payload: int = 0
+        self, url: str, *, name: str, credentials: Path | None = None, inbox_prefix: str, least_payload: int = 0
     ) -> None:
+        """Servers of `url` that take no messages of `least_payload` are refused. Raises FleetError."""
         if not f"{inbox_prefix}.".startswith(_INBOX):
             raise ValueError(f"the inbox {inbox_prefix} is not one that others answer to: it begins with {_INBOX}")
-        self._given_servers = servers
-        self._servers = random.sample(servers, len(servers))
+        self._given_servers = parse_servers(url)
+        check_authentication(self._given_servers, credentials)
+        self._servers = random.sample(self._given_servers, len(self._given_servers))
         self._name = name
         self._credentials = credentials
         self._least_payload = least_payload
@@ -136,54 +139,74 @@ class Bus:
         self._numbers = itertools.count()
         # By the subject that the answer comes on: the subject of the request, and what it comes to.
         self._requests: dict[str, tuple[str, asyncio.Future[bytes]]] = {}
-        self._served: list[_ServedSubject] = []
+        self._served: dict[str, Receive] = {f"{self._inbox}.*": self._take_answer}
         # In lower case, as the server says them.
         self._refused_subscriptions: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._client: Client | None = None
+        # Set by the owner: awaited whenever there is a new connection, before it counts. A BusError loses it again; a
+        # FleetError is a refusal.
+        self.on_connected: Callable[[], Awaitable[None]] = _do_nothing
         # When the present connection was made, by the monotonic clock.
         self.connected_at = 0.0
         # The largest payload that the server takes; the last known one while disconnected.
         self.max_payload = 0
-        # Why there is no connection, as far as it is known; and why none is tried any more that there never was.
+        # Why there is no connection, as far as it is known.
         self.problem: str | None = None
-        self.refusal: FleetError | None = None
+        # Why this process had to end: a server that could not be reached at the start refused us later.
+        self._refusal: FleetError | None = None
+        self._was_connected = False
         self._lost, self._found = asyncio.Event(), asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
-    @classmethod
-    async def connect(
-        cls,
-        url: str,
-        *,
-        name: str,
-        credentials: Path | None = None,
-        inbox_prefix: str,
-        must_be_there: bool = True,
-        least_payload: int = 0,
-    ) -> Bus:
-        """Connect to one of the servers of `url` that take messages of `least_payload`. Raises FleetError if none can.
+    def serve(self, subject: str, serve: Serve, *, is_quick: bool = False) -> None:
+        """Serve the messages of a subject side by side, on every connection. Called before `start`.
 
-        Without `must_be_there`, servers that cannot be reached are tried again until one can; see `refusal`.
+        One that `is_quick` waits for nothing but its answer to be sent: those are served one after another, in order.
+        An error of `serve` is logged.
         """
-        import_extra("fleet", ("nats.aio.client", "nkeys"), what="the client of NATS")
-        servers = parse_servers(url)
-        check_authentication(servers, credentials)
-        bus = cls(servers, name, credentials, inbox_prefix, least_payload)
-        problems: list[_CannotConnect] = []
-        for server in bus._servers:
+        places = asyncio.Semaphore(_SERVED_AT_ONCE)
+
+        async def answer(message: Msg) -> None:
+            reply = message.reply if message.reply.startswith(_INBOX) else ""
             try:
-                await bus._open(server)
-                break
-            except _CannotConnect as problem:
-                problems.append(problem)
-        else:
-            bus.problem = "; ".join(map(str, problems))
-            if must_be_there or not all(problem.is_unreachable for problem in problems):
-                raise FleetError(bus.problem)
-            _logger.warning("%s; trying on", bus.problem)
-        bus._keeper = asyncio.create_task(bus._keep_connected())
-        return bus
+                await serve(Message(message.subject, message.data, reply, self.publish))
+            except BusError as error:
+                _logger.info("a message on %s was not answered: %s", subject, error)
+            except Exception:
+                _logger.exception("a message on %s could not be served", subject)
+
+        async def begin_answer(message: Msg) -> None:
+            await places.acquire()
+            self._own(answer(message)).add_done_callback(lambda _: places.release())
+
+        self._served[subject] = answer if is_quick else begin_answer
+
+    async def start(self) -> None:
+        """Connect to a server that can be used; later, if none can be reached. Raises FleetError if none will do."""
+        import_extra("fleet", ("nats.aio.client", "nkeys"), what="the client of NATS")
+        problems: list[_CannotConnect] = []
+        try:
+            for server in self._servers:
+                try:
+                    await self._connect(server)
+                    break
+                except _CannotConnect as problem:
+                    problems.append(problem)
+            else:
+                self.problem = "; ".join(map(str, problems))
+                if not all(problem.is_unreachable for problem in problems):
+                    raise FleetError(self.problem)
+                _logger.warning("%s; trying on", self.problem)
+        except BaseException:
+            await self.close()
+            raise
+        self._keeper = asyncio.create_task(self._keep_connected())
+
+    def check(self) -> None:
+        """Raise FleetError if that is why this process ends."""
+        if self._refusal is not None:
+            raise self._refusal
 
     @property
     def is_connected(self) -> bool:
@@ -196,13 +219,12 @@ class Bus:
         return {"nats": servers, "connected": self.is_connected, "problem": self.problem}
 
     async def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until there is a connection; False if there is none within the time, or never will be."""
+        """Wait until there is a connection; False if there is none within the time."""
+        if not self.is_connected:
+            self._drop_client()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not self.is_connected and self.refusal is None:
-                    self._found.clear()
-                    self._lost.set()
-                    await self._found.wait()
+                await self._found.wait()
         return self.is_connected
 
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
@@ -229,33 +251,6 @@ class Bus:
         """
         await self._send(subject, payload, "")
 
-    async def subscribe(self, subject: str, serve: Serve, *, is_quick: bool = False) -> Callable[[], Awaitable[None]]:
-        """Serve the messages of a subject side by side, also after a reconnect; the function that is given ends it.
-
-        One that `is_quick` waits for nothing but its answer to be sent, and is served without a task of its own.
-        Raises NotPermitted or Disconnected, and then nothing is served. An error of `serve` is logged.
-        """
-        served = _ServedSubject(subject, serve, self.publish, None if is_quick else self._own)
-        client = self._connected_client()
-        self._refused_subscriptions.discard(subject.lower())
-        await served.subscribe(client)
-        # Never cancelled, for the sake of the client.
-        await asyncio.shield(self._own(self._settle(client)))
-        if subject.lower() in self._refused_subscriptions:
-            await served.unsubscribe()
-            raise NotPermitted(f"the credentials do not allow to subscribe to {subject}")
-        if client is not self._client or not client.is_connected:
-            await served.unsubscribe()
-            raise Disconnected(f"the connection to NATS broke while {subject} was subscribed", is_sent=True)
-        self._served.append(served)
-
-        async def end() -> None:
-            if served in self._served:
-                self._served.remove(served)
-                await served.unsubscribe()
-
-        return end
-
     async def close(self) -> None:
         """End the connection, the subscriptions and what they serve just now."""
         if self._keeper is not None:
@@ -271,7 +266,7 @@ class Bus:
     def _connected_client(self) -> Client:
         client = self._client
         if client is None or not client.is_connected:
-            self._lost.set()
+            self._drop_client()
             raise Disconnected("there is no connection to NATS", is_sent=False)
         return client
 
@@ -310,25 +305,40 @@ class Bus:
             _logger.log(logging.WARNING if is_loss else logging.DEBUG, "NATS: %s", _describe(error))
             return
         kind, refused = found[1].lower(), found[2].lower()
-        _logger.warning("the credentials do not allow %s to %s", kind, refused)
         if kind == "subscription":
             self._refused_subscriptions.add(refused)
             return
+        _logger.warning("the credentials do not allow to publish to %s", refused)
         for subject, answer in self._requests.values():
             if subject.lower() == refused:
                 _fail(answer, NotPermitted(f"the credentials do not allow to publish to {subject}"))
 
     # The connection
 
-    async def _open(self, server: Server) -> None:
-        """Connect a new client, check the server, and subscribe to everything. Raises _CannotConnect, FleetError."""
+    async def _connect(self, server: Server) -> None:
+        """Use a new connection, if its server and our owner agree. Raises _CannotConnect, FleetError."""
+        client = await self._open(server)
+        self._client, self.max_payload, self.connected_at = client, client.max_payload, time.monotonic()
+        try:
+            await self.on_connected()
+        except FleetError:
+            self._drop_client()
+            raise
+        except BusError as error:
+            self._drop_client()
+            raise _CannotConnect(server, str(error), is_unreachable=not isinstance(error, NotPermitted)) from None
+        self.problem, self._was_connected = None, True
+        self._found.set()
+
+    async def _open(self, server: Server) -> Client:
+        """A new client whose server was checked, with all subscriptions. Raises _CannotConnect, FleetError."""
         from nats.aio.client import Client, RawCredentials
         from nats.errors import Error
 
         await check_server_authenticates(server)
         user = None if self._credentials is None else RawCredentials(_read_credentials(self._credentials))
         tls = _WatchedTls() if server.must_encrypt else None
-        client, lost = Client(), asyncio.Event()
+        client = Client()
         problems: list[Exception] = []
 
         async def note_error(error: Exception) -> None:
@@ -336,7 +346,7 @@ class Bus:
             await self._note_error(error)
 
         async def note_end() -> None:
-            lost.set()
+            self._lost.set()
 
         try:
             async with asyncio.timeout(_CONNECT_S):
@@ -364,16 +374,15 @@ class Bus:
                     reason = f"its max_payload is {client.max_payload} bytes, and a fleet needs {self._least_payload}"
                     raise _CannotConnect(server, f"{reason}; `mcp-agent fleet init` writes 8MB")
                 self._refused_subscriptions.clear()
-                await client.subscribe(f"{self._inbox}.*", cb=self._take_answer)
-                for served in list(self._served):
-                    await served.subscribe(client)
-            if not await _flush(client):
-                raise _CannotConnect(server, "it does not answer", is_unreachable=True)
-            if f"{self._inbox}.*".lower() in self._refused_subscriptions:
-                # Every request would wait for an answer that never comes.
-                reason = (
-                    f"answers to {self._name} may not be heard with these credentials; are they those of this name?"
-                )
+                for subject, receive in self._served.items():
+                    await client.subscribe(
+                        subject, cb=receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
+                    )
+                # Before it: the PING of a flush overtakes what is still in the buffer.
+                await _wait_for_buffer(client, 0)
+                await client.flush(timeout=_FLUSH_S)
+            if refused := next((each for each in self._served if each.lower() in self._refused_subscriptions), None):
+                reason = f"these credentials are not those of {self._name}: they do not allow to subscribe to {refused}"
                 raise _CannotConnect(server, reason)
         except (asyncio.CancelledError, _CannotConnect):
             await _close(client)
@@ -383,9 +392,7 @@ class Bus:
             cause = problems[0] if problems else error
             raise _CannotConnect(server, _describe(cause), is_unreachable=_is_unreachable(cause)) from None
         self._remember_servers(client, server)
-        self._lost, self._client = lost, client
-        self.max_payload, self.problem, self.connected_at = client.max_payload, None, time.monotonic()
-        self._found.set()
+        return client
 
     def _remember_servers(self, client: Client, named_by: Server) -> None:
         """The servers of a cluster name each other; any of them will do when this one is gone."""
@@ -395,16 +402,15 @@ class Bus:
         random.shuffle(self._servers)
 
     async def _keep_connected(self) -> None:
-        was_there = self.is_connected
+        """Until cancelled, or refused by the servers that could not be reached at the start: then this process ends."""
         while True:
             while self.is_connected:
+                self._lost.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await self._lost.wait()
-                        # Set also by those who only noticed that there is no client.
-                        await asyncio.sleep(0)
             self._drop_client()
-            if was_there:
+            if self._was_connected:
                 self.problem = "the connection to NATS is lost; connecting again"
                 _logger.warning(self.problem)
             for attempt in itertools.count():
@@ -412,25 +418,22 @@ class Bus:
                 # Boxes do not come back in step.
                 await asyncio.sleep(random.uniform(0.5, 1.0) * longest_s)
                 try:
-                    await self._open(self._servers[attempt % len(self._servers)])
+                    await self._connect(self._servers[attempt % len(self._servers)])
                     break
                 except (_CannotConnect, FleetError) as problem:
                     self.problem = str(problem)
-                    if not was_there and not (isinstance(problem, _CannotConnect) and problem.is_unreachable):
-                        self.refusal = FleetError(self.problem)
-                        self._found.set()
+                    is_refusal = not (isinstance(problem, _CannotConnect) and problem.is_unreachable)
+                    if is_refusal and not self._was_connected:
+                        self._refusal = FleetError(self.problem)
+                        _logger.error("%s", self.problem)
+                        signals.end_process()
                         return
                     _logger.log(logging.WARNING if attempt == 4 else logging.DEBUG, "%s; trying on", problem)
-            _logger.info("connected to NATS%s", " again" if was_there else "")
-            was_there = True
-
-    async def _settle(self, client: Client) -> None:
-        """Wait until the server has worked off what was sent. A client that cannot be trusted to read on is dropped."""
-        if not await _flush(client) and client is self._client:
-            self._drop_client()
+            _logger.info("connected to NATS")
 
     def _drop_client(self) -> None:
         client, self._client = self._client, None
+        self._found.clear()
         self._lost.set()
         self._fail_requests()
         if client is not None:
@@ -443,50 +446,8 @@ class Bus:
         return task
 
 
-class _ServedSubject:
-    """A subscription that outlives the connections. `own` makes the task of a message; None: one after another."""
-
-    def __init__(
-        self,
-        subject: str,
-        serve: Serve,
-        publish: Callable[[str, bytes], Awaitable[None]],
-        own: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] | None,
-    ) -> None:
-        self._subject, self._serve, self._publish, self._own = subject, serve, publish, own
-        self._places = asyncio.Semaphore(_SERVED_AT_ONCE)
-        self._current: Subscription | None = None
-
-    async def subscribe(self, client: Client) -> None:
-        self._current = await client.subscribe(
-            self._subject, cb=self._receive, pending_msgs_limit=_WAITING_MESSAGES, pending_bytes_limit=_WAITING_BYTES
-        )
-
-    async def unsubscribe(self) -> None:
-        from nats.errors import Error
-
-        if self._current is not None:
-            # The connection may be gone, and the subscription with it.
-            with contextlib.suppress(Error):
-                await self._current.unsubscribe()
-
-    async def _receive(self, message: Msg) -> None:
-        reply = message.reply if message.reply.startswith(_INBOX) else ""
-        answering = self._answer(Message(message.subject, message.data, reply, self._publish))
-        if self._own is None:
-            await answering
-            return
-        await self._places.acquire()
-        task = self._own(answering)
-        task.add_done_callback(lambda _: self._places.release())
-
-    async def _answer(self, message: Message) -> None:
-        try:
-            await self._serve(message)
-        except BusError as error:
-            _logger.info("a message on %s was not answered: %s", message.subject, error)
-        except Exception:
-            _logger.exception("a message on %s could not be served", message.subject)
+async def _do_nothing() -> None:
+    pass
 
 
 class _WatchedTls(ssl.SSLContext):
@@ -503,17 +464,6 @@ class _WatchedTls(ssl.SSLContext):
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
         self.is_used = True
         return super().wrap_bio(*arguments, **options)
-
-
-async def _flush(client: Client) -> bool:
-    """Wait until the server has worked off what was sent. False: it has not, and the client is to be given up."""
-    from nats.errors import Error
-
-    with contextlib.suppress(Error, TimeoutError, OSError):
-        await _wait_for_buffer(client, 0)
-        await client.flush(timeout=_FLUSH_S)
-        return client.is_connected
-    return False
 
 
 async def _wait_for_buffer(client: Client, limit_bytes: int) -> None:

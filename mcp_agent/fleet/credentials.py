@@ -10,9 +10,9 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import orjson
+import msgspec
 from msgspec import Struct
 
 from mcp_agent.fleet.nats_address import FleetError
@@ -57,15 +57,27 @@ SUBSCRIBE: dict[Role, tuple[str, ...]] = {
 _KEYS = ("operator", "account", "system", *ROLES)
 
 
-class Invited(Struct, frozen=True):
-    """A credentials file that was written."""
+class Invited(Struct):
+    """A credentials file that was written. Times are in seconds."""
 
     name: str
-    role: Role
+    role: str
     key: str
     issued: int
-    expires: int | None
-    is_revoked: bool
+    expires: int | None = None
+    revoked: int | None = None
+
+
+class _KeysFile(Struct):
+    # The seeds, by what they are for.
+    keys: dict[str, str]
+    # The token of the operator. Kept as it is: a server that runs takes another account, and no other operator.
+    operator: str
+    invited: list[Invited]
+    accounts_folder: str | None = None
+
+    def key(self, name: str) -> Key:
+        return key_of(self.keys[name])
 
 
 class FleetKeys:
@@ -82,81 +94,61 @@ class FleetKeys:
 
     def create(self) -> None:
         """Make the keys. Raises FleetError if there are some: what they signed would be worth nothing."""
-        with self._changing() as document:
-            if document:
+        with folder_lock(self._folder):
+            if self.exist:
                 raise FleetError(f"there are keys of a fleet in {self._folder} already")
             keys = {name: new_key("operator" if name == "operator" else "account") for name in _KEYS}
-            document["keys"] = {name: key.seed for name, key in keys.items()}
-            # Kept as it is: a server that runs takes another account, and no other operator.
-            document["operator"] = operator_token(keys["operator"], "mcp-agent", keys["system"].public)
-            document["invited"] = []
+            operator = operator_token(keys["operator"], "mcp-agent", keys["system"].public)
+            self._write(_KeysFile({name: key.seed for name, key in keys.items()}, operator, []))
 
     def invite(self, name: str, role: Role, lifetime_s: int | None) -> str:
         """The text of a credentials file. Raises FleetError for a name that does not fit, and if there are no keys."""
         if BOX_NAME.fullmatch(name) is None:
             raise FleetError(f"{name[:60]!r} must be lower-case letters, digits, - and _, at most 40 of them")
-        with self._changing() as document:
-            keys = self._keys(document)
-            user = new_key("user")
-            expires = None if lifetime_s is None else int(time.time()) + lifetime_s
-            document["invited"].append(
-                {
-                    "name": name,
-                    "role": role,
-                    "key": user.public,
-                    "issued": int(time.time()),
-                    "expires": expires,
-                    "revoked": None,
-                }
-            )
-        token = user_token(keys[role], keys["account"].public, user.public, name, expires)
+        expires = None if lifetime_s is None else int(time.time()) + lifetime_s
+        user = new_key("user")
+        with self._changing() as file:
+            file.invited.append(Invited(name, role, user.public, int(time.time()), expires))
+        token = user_token(file.key(role), file.key("account").public, user.public, name, expires)
         return credentials_text(token, user)
 
     def revoke(self, name: str) -> int:
         """Take back every file that was written for a name; the server follows when it reads its accounts again."""
-        with self._changing() as document:
-            self._keys(document)
-            found = [each for each in document["invited"] if each["name"] == name and not each["revoked"]]
+        with self._changing() as file:
+            found = [each for each in file.invited if each.name == name and not each.revoked]
             if not found:
                 raise FleetError(f"no credentials were written for {name}, or they are revoked")
             for each in found:
-                each["revoked"] = int(time.time())
+                each.revoked = int(time.time())
             return len(found)
 
     def invited(self) -> list[Invited]:
-        document = self._read()
-        self._keys(document)
-        return [
-            Invited(
-                each["name"], each["role"], each["key"], each["issued"], each["expires"], each["revoked"] is not None
-            )
-            for each in document["invited"]
-        ]
+        return self._read().invited
 
     def remember_accounts_folder(self, folder: Path) -> None:
-        with self._changing() as document:
-            self._keys(document)
-            document["accounts_folder"] = str(folder)
+        with self._changing() as file:
+            file.accounts_folder = str(folder)
 
     def accounts_folder(self) -> Path:
         """Where the accounts for the server were written last."""
-        return Path(self._read().get("accounts_folder", self._folder))
+        return Path(self._read().accounts_folder or self._folder)
 
     def server_accounts(self) -> str:
         """The part of the configuration of nats-server that makes it believe these keys. It holds no secret."""
-        document = self._read()
-        keys = self._keys(document)
-        operator, account, system = keys["operator"], keys["account"], keys["system"]
+        file = self._read()
+        operator, account, system = map(file.key, ("operator", "account", "system"))
         scopes = [
-            scope(keys[role].public, role, publish=PUBLISH[role], subscribe=SUBSCRIBE[role], responds=role == "member")
+            scope(
+                file.key(role).public, role, publish=PUBLISH[role], subscribe=SUBSCRIBE[role], responds=role == "member"
+            )
             for role in ROLES
         ]
         # One second more: the token may have been issued in the same one.
-        revoked = {each["key"]: each["revoked"] + 1 for each in document["invited"] if each["revoked"]}
+        revoked = {each.key: each.revoked + 1 for each in file.invited if each.revoked}
         fleet = account_token(operator, account.public, "fleet", scopes, revoked)
         return (
             "# Written by `mcp-agent fleet`, and written again by it: change nothing here.\n"
-            f"operator: {document['operator']}\n"
+            f"operator: {file.operator}\n"
             f"system_account: {system.public}\n"
             "resolver: MEMORY\n"
             "resolver_preload: {\n"
@@ -165,29 +157,26 @@ class FleetKeys:
             "}\n"
         )
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> _KeysFile:
         try:
-            document = orjson.loads(read_small_file(self._file))
+            file = msgspec.json.decode(read_small_file(self._file), type=_KeysFile)
+            for name in _KEYS:
+                file.key(name)
         except FileNotFoundError:
-            return {}
-        except (OSError, orjson.JSONDecodeError) as error:
+            raise FleetError(
+                f"there are no keys of a fleet in {self._folder}; `mcp-agent fleet init` makes them"
+            ) from None
+        except (OSError, msgspec.DecodeError, KeyError, ValueError) as error:
             raise FleetError(f"the keys of the fleet in {self._file} cannot be read: {error}") from None
-        if not isinstance(document, dict):
-            raise FleetError(f"the keys of the fleet in {self._file} cannot be read: it is no object")
-        return document
+        return file
 
-    def _keys(self, document: dict[str, Any]) -> dict[str, Key]:
-        if not document:
-            raise FleetError(f"there are no keys of a fleet in {self._folder}; `mcp-agent fleet init` makes them")
-        try:
-            return {name: key_of(document["keys"][name]) for name in _KEYS}
-        except (KeyError, TypeError, ValueError) as error:
-            raise FleetError(f"the keys of the fleet in {self._file} cannot be read: {error!r}") from None
+    def _write(self, file: _KeysFile) -> None:
+        replace_file(self._file, msgspec.json.format(msgspec.json.encode(file)))
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, Any]]:
-        """The document, written when the block ends without an error; one change at a time."""
+    def _changing(self) -> Iterator[_KeysFile]:
+        """The file, written when the block ends without an error; one change at a time."""
         with folder_lock(self._folder):
-            document = self._read()
-            yield document
-            replace_file(self._file, orjson.dumps(document, option=orjson.OPT_INDENT_2))
+            file = self._read()
+            yield file
+            self._write(file)

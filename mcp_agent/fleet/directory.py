@@ -1,14 +1,13 @@
 """Which boxes there are: a table in memory, from what they say of themselves. Any gateway can rebuild it.
 
-Every member sends a beat each `HEARTBEAT_S`, with its boot id, its load and a digest of its facts. At its start a
-gateway asks all of them once who they are. Tools are fetched once for each digest: boxes of one version and profile
+Every member sends a beat each `HEARTBEAT_S`, with its boot id, its load and a digest of its facts. Whenever a gateway
+is connected, it asks all of them who they are. Tools are fetched once for each digest: boxes of one version and profile
 have the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fnmatch
 import logging
 import re
@@ -23,6 +22,7 @@ from mcp_agent.fleet.messages import BadMessage, Beat, Leaves, ToolEntry, Who, e
 from mcp_agent.fleet.subjects import EVERY_BEAT, WHO, who_subject
 from mcp_agent.process.logs import event
 from mcp_agent.settings import BOX_NAME
+from tools.kit.errors import InvalidParams
 
 log = logging.getLogger(__name__)
 
@@ -69,64 +69,48 @@ class Box(Struct, eq=False):
 class Directory:
     """The table of a gateway. `on_change` is called when the tools of the fleet may be different."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: Bus) -> None:
         self.boxes: dict[str, Box] = {}
         # The tools of boxes as they describe them, by digest.
         self.tool_sets: dict[str, tuple[ToolEntry, ...]] = {}
         self.on_change: Callable[[], None] = lambda: None
         # Called with the name of a box that was heard of, is away, or has left.
-        self.listeners: set[Callable[[str], None]] = set()
-        self._connection: Bus | None = None
+        self.on_box: Callable[[str], None] = lambda name: None
+        self._bus = bus
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._change: asyncio.TimerHandle | None = None
-        self._used_sets: Counter[str] = Counter()
-        # All boxes by name; empty while that must be made anew.
+        # Both made anew when a box comes, goes or has other tools: all boxes by name, and the holders of tools.
         self._by_name: list[Box] = []
-        # What `holders` found, until a box comes, goes or has other tools.
         self._holders: dict[str, list[Box]] = {}
+        bus.serve(EVERY_BEAT, self._hear)
 
-    async def join(self, bus: Bus) -> None:
-        """Listen to beats, and ask all members who they are. Returns when those nearby have answered."""
-        self._connection = bus
-        end = await bus.subscribe(EVERY_BEAT, self._hear)
-        try:
-            await bus.publish(WHO, encode(Who()))
-        except BusError:
-            await end()
-            raise
+    async def ask_everybody(self) -> None:
+        """Ask all members who they are. Returns when those nearby have answered. Raises BusError."""
+        await self._bus.publish(WHO, encode(Who()))
         await asyncio.sleep(_GATHER_S)
         while self._asking:
             await asyncio.wait(self._asking.values())
         self._notify()
 
     async def follow(self) -> None:
-        """Until cancelled, forget boxes that are gone, and ask again after a reconnect."""
-        connected_at = self._bus.connected_at
+        """Until cancelled, mark boxes that are silent, and forget those that are gone."""
         try:
             while True:
                 await asyncio.sleep(_SWEEP_EVERY_S)
-                if self._bus.connected_at != connected_at and self._bus.is_connected:
-                    with contextlib.suppress(BusError):
-                        await self._bus.publish(WHO, encode(Who()))
-                        connected_at = self._bus.connected_at
-                for box in [box for box in self.boxes.values() if time.monotonic() - box.heard_at > _FORGET_S]:
-                    self._remove(box.name)
                 for box in [box for box in self.boxes.values() if self.is_away(box)]:
-                    self._notify_listeners(box.name)
+                    if self.silence_s(box) > _FORGET_S:
+                        self._remove(box.name)
+                    else:
+                        self.on_box(box.name)
         finally:
             for task in self._asking.values():
                 task.cancel()
             if self._change is not None:
                 self._change.cancel()
 
-    @property
-    def _bus(self) -> Bus:
-        assert self._connection is not None, "the gateway has not joined"
-        return self._connection
-
     def is_away(self, box: Box) -> bool:
-        return time.monotonic() - box.heard_at > AWAY_S
+        return self.silence_s(box) > AWAY_S
 
     def silence_s(self, box: Box) -> float:
         return time.monotonic() - box.heard_at
@@ -145,7 +129,7 @@ class Directory:
 
     def find(self, *, labels: Mapping[str, str] | None = None, names: str = "*") -> Sequence[Box]:
         """The boxes with these labels whose name fits a glob, or one of several behind commas, by name."""
-        if len(self._by_name) != len(self.boxes):
+        if not self._by_name:
             self._by_name = sorted(self.boxes.values(), key=lambda box: box.name)
         if not labels and names == "*":
             return self._by_name
@@ -155,7 +139,8 @@ class Directory:
 
     def counted_sets(self) -> list[tuple[tuple[ToolEntry, ...], int]]:
         """Every set of tools, with the number of boxes that have it, the most common and then the largest first."""
-        counted = [(key, self.tool_sets[key], count) for key, count in self._used_sets.items() if key in self.tool_sets]
+        counts = Counter(box.tools for box in self.boxes.values())
+        counted = [(key, self.tool_sets[key], count) for key, count in counts.items()]
         counted.sort(key=lambda each: (-each[2], -len(each[1]), each[0]))
         return [(tools, count) for _, tools, count in counted]
 
@@ -178,7 +163,7 @@ class Directory:
         return answer
 
     async def _hear(self, message: Message) -> None:
-        """A beat. ResultFacts that are not known yet are asked for."""
+        """A beat. Facts that are not known yet are asked for."""
         name = message.subject.split(".")[1]
         if BOX_NAME.fullmatch(name) is None:
             return
@@ -218,36 +203,22 @@ class Directory:
             self._put(box, about.tools)
         elif box.facts != beat.facts:
             return False
-        self._notify_listeners(name)
+        self.on_box(name)
         return True
 
     def _put(self, box: Box, tools: str) -> None:
-        is_new = box.name not in self.boxes
-        self.boxes[box.name] = box
-        if is_new:
-            self._by_name = []
-        if not is_new and box.tools == tools:
-            return
-        if not is_new:
-            self._release(box.tools)
-        box.tools = tools
-        self._used_sets[tools] += 1
-        self._plan_change()
-        if is_new:
+        if box.name not in self.boxes:
             event(log, logging.INFO, "fleet.box_joined", box=box.name, version=box.version)
+        elif box.tools == tools:
+            return
+        self.boxes[box.name], box.tools = box, tools
+        self._plan_change()
 
     def _remove(self, name: str) -> None:
-        self._release(self.boxes.pop(name).tools)
-        self._by_name = []
+        del self.boxes[name]
         event(log, logging.INFO, "fleet.box_left", box=name)
         self._plan_change()
-        self._notify_listeners(name)
-
-    def _release(self, tools: str) -> None:
-        self._used_sets[tools] -= 1
-        if not self._used_sets[tools]:
-            del self._used_sets[tools]
-            self.tool_sets.pop(tools, None)
+        self.on_box(name)
 
     async def _ask(self, name: str) -> None:
         """Ask a box for all its facts, and for its tools unless another box has the same."""
@@ -258,12 +229,8 @@ class Directory:
                 # The next beat is a new chance.
                 event(log, logging.INFO, "fleet.box_not_known", box=name, message=str(error))
 
-    def _notify_listeners(self, name: str) -> None:
-        for listener in tuple(self.listeners):
-            listener(name)
-
     def _plan_change(self) -> None:
-        self._holders.clear()
+        self._holders, self._by_name = {}, []
         if self._change is None:
             self._change = asyncio.get_running_loop().call_later(_COALESCE_S, self._notify)
 
@@ -271,21 +238,26 @@ class Directory:
         if self._change is not None:
             self._change.cancel()
             self._change = None
+        used = {box.tools for box in self.boxes.values()}
+        self.tool_sets = {key: tools for key, tools in self.tool_sets.items() if key in used}
         self.on_change()
 
 
-def parse_labels(text: str) -> dict[str, str]:
-    """`gpu=1,zone=eu` as labels. Raises ValueError."""
+def parse_labels(text: str, argument: str) -> dict[str, str]:
+    """`gpu=1,zone=eu` as labels. Raises InvalidParams, which names the argument."""
     labels: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise ValueError(f"{each[:60]!r} is no label with its value, such as gpu=1")
+            raise invalid(argument, f"{each[:60]!r} is no label with its value, such as gpu=1")
         if labels.setdefault(key, value) != value:
-            raise ValueError(
-                f"{key[:60]} cannot be both {labels[key][:60]} and {value[:60]}: a box has all of the labels"
-            )
+            values = f"{labels[key][:60]} and {value[:60]}"
+            raise invalid(argument, f"{key[:60]} cannot be both {values}: a box has all of the labels")
     return labels
+
+
+def invalid(argument: str, message: str) -> InvalidParams:
+    return InvalidParams(message, issues=[{"path": f"arguments.{argument}", "code": "custom", "message": "custom"}])
 
 
 def list_names(boxes: Iterable[Box], most: int = 20) -> str:

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mcp_agent.calls.call import Call
+from mcp_agent.fleet.box_calls import CannotRead
 from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.directory import Box
-from mcp_agent.fleet.messages import BadMessage
+from mcp_agent.fleet.messages import ArtifactPiece, ReadArtifact
 from mcp_agent.fleet.subjects import box_of_uri
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
@@ -49,31 +50,40 @@ class FleetArtifacts(ArtifactDownload):
             yield None
             return
         try:
-            first = await self._gateway.read_artifact(box, reference, owner, 0)
-        except (BusError, BadMessage) as error:
+            first = await self._read(box, reference, owner, 0)
+        except (BusError, CannotRead) as error:
             raise Unavailable(f"the artifacts of {name} cannot be read now: {error}") from None
         if first is None:
             yield None
             return
 
         async def read(offset: int) -> bytes:
-            return first.data if offset == 0 else await self._read(box, reference, owner, offset)
+            return first.data if offset == 0 else await self._read_on(box, reference, owner, offset)
 
         yield OpenArtifact(first.size, read)
 
-    async def _read(self, box: Box, reference: str, owner: str, offset: int) -> bytes:
+    async def _read(self, box: Box, reference: str, owner: str, offset: int) -> ArtifactPiece | None:
+        """The bytes from an offset on; None if there is no such artifact. Raises BusError, CannotRead."""
+        question = ReadArtifact(reference, owner, offset)
+        try:
+            return await self._gateway.calls.read(box.name, box.boot, question, ArtifactPiece)
+        except CannotRead as error:
+            if error.why == "gone":
+                return None
+            raise
+
+    async def _read_on(self, box: Box, reference: str, owner: str, offset: int) -> bytes:
         """The bytes from an offset on; none if they are gone, or the box is."""
         deadline = time.monotonic() + _PATIENCE_S
-        while True:
+        while time.monotonic() < deadline:
             try:
-                found = await self._gateway.read_artifact(box, reference, owner, offset)
+                found = await self._read(box, reference, owner, offset)
                 return b"" if found is None else found.data
-            except BadMessage:
+            except CannotRead:
                 return b""
             except BusError:
-                if time.monotonic() > deadline:
-                    return b""
-            await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_RETRY_S)
+        return b""
 
 
 def reads_own_artifact(call: Call) -> bool:

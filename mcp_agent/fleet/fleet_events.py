@@ -17,18 +17,10 @@ from mcp_agent.events.hub import EventHub
 from mcp_agent.events.output_cursor import OutputCursor
 from mcp_agent.events.output_frames import gap_frame, named_frame
 from mcp_agent.events.types import Condition, Gap, SessionEvent, SessionExit, SessionOutput
+from mcp_agent.fleet.box_calls import CannotRead
 from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.directory import list_names
-from mcp_agent.fleet.fleet_output import (
-    BadId,
-    Missed,
-    NoSuchSession,
-    OutputWatch,
-    StreamPosition,
-    SwitchedOff,
-    Unreachable,
-    parse_positions,
-)
+from mcp_agent.fleet.fleet_output import Missed, OutputWatch, StreamPosition, parse_positions
 from mcp_agent.fleet.gateway import Gateway
 from mcp_agent.fleet.messages import OutputRow
 from mcp_agent.fleet.subjects import boxes_in
@@ -95,11 +87,11 @@ class FleetEvents(EventsWire):
     async def _open_session(self, watch: OutputWatch, session_id: str, since: int | None) -> None:
         try:
             await watch.open_session(since)
-        except NoSuchSession as error:
-            raise no_session(session_id, list(error.known)) from None
-        except SwitchedOff as error:
+        except CannotRead as error:
+            if error.why == "gone":
+                raise no_session(session_id, list(error.known)) from None
             raise StreamRefused(403, str(error)) from None
-        except (BusError, Unreachable):
+        except BusError:
             raise StreamRefused(
                 503, "the box of the session cannot be reached now", "try again with the same id"
             ) from None
@@ -117,34 +109,34 @@ class FleetEvents(EventsWire):
                 yield _frames(item.rows, watch.id_line(item.box))
 
 
-def _frames(rows: list[tuple[OutputRow, memoryview]], id_line: bytes) -> bytes:
+def _frames(rows: list[OutputRow], id_line: bytes) -> bytes:
     """Each row as an event, with its id before it."""
     parts: list[bytes] = []
-    for row, data in rows:
+    for row in rows:
         if row.number:
             parts.append(id_line % row.number)
-        parts.append(named_frame(_event(row, data)))
+        parts.append(named_frame(_event(row)))
     return b"".join(parts)
 
 
-def _event(row: OutputRow, data: memoryview) -> SessionEvent:
+def _event(row: OutputRow) -> SessionEvent:
     match row.kind:
         case "exit":
             return SessionExit(row.session_id, row.exit_code, row.signal, row.ended_by)
         case "lost":
             return Gap(row.session_id, row.offset, row.end)
         case stream:
-            return SessionOutput(row.session_id, stream, str(data, "utf-8", "replace"), row.offset)
+            return SessionOutput(row.session_id, stream, row.data.decode("utf-8", "replace"), row.offset)
 
 
 def _read_id(last_id: str | None) -> tuple[dict[str, StreamPosition] | None, bytes]:
     """The positions that an id has, and the first frame of the stream."""
     if last_id is None:
         return None, CONNECTED_FRAME
-    try:
-        positions, is_whole = parse_positions(last_id)
-    except BadId:
+    found = parse_positions(last_id)
+    if found is None:
         return None, gap_frame("this Last-Event-ID is of no gateway of this fleet; what came before now is not sent")
+    positions, is_whole = found
     if not is_whole:
         return positions, gap_frame(
             "so many boxes had sessions that an id does not name all; read the others with since"

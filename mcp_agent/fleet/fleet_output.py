@@ -17,25 +17,22 @@ import itertools
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from mcp_agent.fleet.bus import Bus, BusError, Disconnected, Message, NoResponders, TimedOut
+from mcp_agent.fleet.box_calls import BoxCalls, CannotRead
+from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders
 from mcp_agent.fleet.directory import Box, Directory
 from mcp_agent.fleet.messages import (
     BadMessage,
-    NoSession,
     Output,
-    OutputOff,
     OutputRow,
     ReadOutput,
-    encode,
     read_output,
-    read_read_answer,
 )
-from mcp_agent.fleet.subjects import EVERY_OUTPUT, verb_subject
+from mcp_agent.fleet.subjects import EVERY_OUTPUT
 from mcp_agent.settings import BOX_NAME
 
 log = logging.getLogger(__name__)
@@ -62,11 +59,11 @@ class StreamPosition(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What sessions of a box printed, in order: each row with its bytes."""
+    """What sessions of a box printed, in order."""
 
     box: str
     position: StreamPosition
-    rows: list[tuple[OutputRow, memoryview]]
+    rows: list[OutputRow]
 
 
 class Missed(NamedTuple):
@@ -78,60 +75,27 @@ class Missed(NamedTuple):
     is_end: bool
 
 
-class BadId(Exception):
-    """This is no id of an event of a gateway."""
-
-
-class NoSuchSession(Exception):
-    def __init__(self, known: tuple[str, ...]) -> None:
-        super().__init__("there is no such session")
-        self.known = known
-
-
-class SwitchedOff(Exception):
-    """The box does not let gateways hear of its sessions."""
-
-    def __init__(self) -> None:
-        super().__init__("the shell tools are switched off for gateways there")
-
-
-class Unreachable(Exception):
-    """Nobody serves this start of the box, or it says what nobody understands."""
-
-
-def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool]:
-    """The positions in the id of an event, and whether it names all. Raises BadId."""
+def parse_positions(text: str) -> tuple[dict[str, StreamPosition], bool] | None:
+    """The positions in the id of an event, and whether it names all; None for an id of somebody else."""
     body = text.removesuffix(_INCOMPLETE)
-    positions: dict[str, StreamPosition] = {}
-    for part in body.split(","):
-        found = _POSITION.fullmatch(part)
-        if found is None:
-            raise BadId(part)
-        positions[found[1]] = StreamPosition(found[2], int(found[3]))
-    return positions, body == text
+    found = [_POSITION.fullmatch(part) for part in body.split(",")]
+    if None in found:
+        return None
+    return {each[1]: StreamPosition(each[2], int(each[3])) for each in found if each}, body == text
 
 
 class FleetOutput:
     """What boxes publish, given to every watcher of a gateway."""
 
-    def __init__(self, directory: Directory, gateway: str) -> None:
+    def __init__(self, bus: Bus, directory: Directory, calls: BoxCalls) -> None:
+        self.bus = bus
         self.directory = directory
-        self._gateway = gateway
-        self._connection: Bus | None = None
+        self.calls = calls
         self._watches: set[OutputWatch] = set()
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    async def join(self, bus: Bus) -> None:
-        """Raises BusError."""
-        self._connection = bus
-        await bus.subscribe(EVERY_OUTPUT, self._hear)
-        self.directory.listeners.add(self._consider)
-
-    @property
-    def bus(self) -> Bus:
-        assert self._connection is not None, "the gateway has not joined"
-        return self._connection
+        bus.serve(EVERY_OUTPUT, self._hear)
+        directory.on_box = self._consider
 
     def watch(
         self,
@@ -153,24 +117,6 @@ class FleetOutput:
     def discard(self, watch: OutputWatch) -> None:
         self._watches.discard(watch)
 
-    async def read(self, box: str, boot: str, question: ReadOutput) -> Output:
-        """Raises BusError, NoSuchSession, SwitchedOff and Unreachable."""
-        try:
-            subject = verb_subject(box, boot, "read", self._gateway)
-            answer = read_read_answer(await self.bus.request(subject, encode(question), _ANSWER_S))
-        except NoResponders:
-            raise Unreachable("nobody serves it") from None
-        except BadMessage as error:
-            raise Unreachable(str(error)) from None
-        match answer:
-            case Output():
-                return answer
-            case OutputOff():
-                raise SwitchedOff
-            case NoSession():
-                raise NoSuchSession(answer.known)
-        raise Unreachable(f"it answers with {type(answer).__name__}")
-
     async def _hear(self, message: Message) -> None:
         name = message.subject.split(".")[1]
         try:
@@ -187,13 +133,12 @@ class FleetOutput:
             watch.consider(name)
         box = self.directory.boxes.get(name)
         if box is not None and box.sessions and any(watch.follows(box) for watch in self._watches):
-            # It publishes on; what it answers goes nowhere.
+            # So it publishes on.
             self._own(self._want(box))
 
     async def _want(self, box: Box) -> None:
-        with contextlib.suppress(BusError):
-            question = encode(ReadOutput("", after=box.events))
-            await self.bus.publish(verb_subject(box.name, box.boot, "read", self._gateway), question)
+        with contextlib.suppress(BusError, CannotRead):
+            await self.calls.read(box.name, box.boot, ReadOutput("", after=box.events), Output)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -247,11 +192,11 @@ class OutputWatch:
         self.is_ended = False
 
     async def open_session(self, since: int | None) -> None:
-        """Begin with one session from an offset on, and raise what stands against it, as `FleetOutput.read` does."""
+        """Begin with one session from an offset on, and raise what stands against it, as `BoxCalls.read` does."""
         assert self._box is not None, "a session is of a box"
         box = self._directory.boxes[self._box]
         progress = self._progress.setdefault(box.name, _Progress(box.boot, None, since))
-        answer = await self._output.read(box.name, box.boot, self._question(progress, most_bytes=0))
+        answer = await self._output.calls.read(box.name, box.boot, self._question(progress, most_bytes=0), Output)
         if since is None and progress.number is None:
             progress.number = answer.last
 
@@ -359,7 +304,8 @@ class OutputWatch:
     def _note_off(self, name: str, progress: _Progress) -> None:
         if not progress.is_off:
             progress.is_off = True
-            self._offer(Missed(name, None, f"{name}: {SwitchedOff()}", is_end=self._box is not None))
+            reason = f"{name}: the shell tools are switched off for gateways there"
+            self._offer(Missed(name, None, reason, is_end=self._box is not None))
 
     def _note_restart(self, box: Box, progress: _Progress) -> None:
         """The box runs anew: what was not read is gone."""
@@ -399,20 +345,21 @@ class OutputWatch:
         pause_s, is_whole = _FIRST_PAUSE_S, False
         while not is_whole:
             try:
-                answer = await self._output.read(name, progress.boot, self._question(progress, _READ_BYTES))
-            except SwitchedOff:
-                self._note_off(name, progress)
+                question = self._question(progress, _READ_BYTES)
+                answer = await self._output.calls.read(name, progress.boot, question, Output)
+            except CannotRead as error:
+                if error.why == "off":
+                    self._note_off(name, progress)
+                else:
+                    self._end_of(name, str(error))
                 return
-            except NoSuchSession as error:
-                self._end_of(name, str(error))
-                return
-            except Unreachable:
+            except NoResponders:
                 await self._directory.ask_boot(name, _FIND_S)
                 box = self._directory.boxes.get(name)
                 if box is None or self._directory.is_away(box):
                     self._end_of(name, "it has left the fleet" if box is None else "it cannot be reached")
                     return
-            except (TimedOut, Disconnected):
+            except BusError:
                 await self._output.bus.wait_connected(_ANSWER_S)
             else:
                 item = self._printed(name, progress, answer, progress.number or 0)
@@ -435,11 +382,11 @@ class OutputWatch:
     def _printed(self, name: str, progress: _Progress, output: Output, after: int) -> Printed:
         """The rows that are for this watcher and that it has not got."""
         rows = [
-            (row, data)
-            for row, data in _rows(output)
+            row
+            for row in output.rows
             if (row.number > after or row.kind == "lost") and self._session in (None, row.session_id)
         ]
-        self._is_over = self._is_over or (self._session is not None and any(row.kind == "exit" for row, _ in rows))
+        self._is_over = self._is_over or (self._session is not None and any(row.kind == "exit" for row in rows))
         return Printed(name, StreamPosition(progress.boot, output.last), rows)
 
     def _offer(self, item: Printed | Missed) -> None:
@@ -451,14 +398,6 @@ class OutputWatch:
             self._has_room.clear()
             await self._has_room.wait()
         self._offer(item)
-
-
-def _rows(output: Output) -> Iterator[tuple[OutputRow, memoryview]]:
-    data, start = memoryview(output.data), 0
-    for row in output.rows:
-        size = row.end - row.offset if row.kind in ("stdout", "stderr") else 0
-        yield row, data[start : start + size]
-        start += size
 
 
 def _now() -> float:

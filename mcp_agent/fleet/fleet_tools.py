@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp_agent.fleet.box_copy import box_copy_tool
-from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
+from mcp_agent.fleet.directory import Box, Directory, invalid, list_names, parse_labels
 from tools.context import ToolContext
-from tools.kit.errors import InvalidParams, NotFound
+from tools.kit.errors import NotFound
 from tools.kit.params import Field
 from tools.kit.results import Body, Item, Result, quantity
 from tools.kit.spec import Tool, tool
@@ -143,7 +143,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
         if not found:
             raise NotFound(f"no box fits {filter[:200]!r}", hint=_empty_hint(directory, filter))
         if len(found) > _MOST_RUN:
-            raise _invalid(f"{len(found)} boxes fit, and one call may run on {_MOST_RUN}", "filter")
+            raise invalid("filter", f"{len(found)} boxes fit, and one call may run on {_MOST_RUN}")
         places = asyncio.Semaphore(width)
         done = 0
 
@@ -164,12 +164,7 @@ def fleet_tools(gateway: Gateway) -> tuple[Tool, ...]:
 def _find_boxes(directory: Directory, text: str | None) -> Sequence[Box]:
     if not text:
         return directory.find()
-    if "=" not in text:
-        return directory.find(names=text)
-    try:
-        return directory.find(labels=parse_labels(text))
-    except ValueError as error:
-        raise _invalid(str(error), "filter") from None
+    return directory.find(labels=parse_labels(text, "filter")) if "=" in text else directory.find(names=text)
 
 
 def _empty_hint(directory: Directory, text: str | None) -> str:
@@ -178,7 +173,7 @@ def _empty_hint(directory: Directory, text: str | None) -> str:
         return "no box is there"
     keys = sorted({key for box in directory.boxes.values() for key in box.labels})
     if text is not None and "=" in text:
-        unknown = [key for key in parse_labels(text) if key not in keys]
+        unknown = [key for key in parse_labels(text, "filter") if key not in keys]
         if unknown:
             known = f"there are {', '.join(keys[:_MOST_KEYS])}" if keys else "no box has any"
             return f"no box has a label {unknown[0][:60]}; {known}"
@@ -228,7 +223,3 @@ def _line(row: Mapping[str, Any]) -> str:
     others = " ".join(f"{key}={','.join(row[key])}" for key in ("more_tools", "lacks_tools") if key in row)
     facts = f"load {row['load']} sessions {row['sessions']} {row['directory']} {row['version']}"
     return " ".join(filter(None, (row["box"], labels, facts, others, row.get("away", ""))))
-
-
-def _invalid(message: str, name: str) -> InvalidParams:
-    return InvalidParams(message, issues=[{"path": f"arguments.{name}", "code": "custom", "message": "custom"}])

@@ -6,9 +6,8 @@ It has tokens, profiles and an audit log of its own. What a call may do on a box
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,26 +20,15 @@ from mcp_agent.daemon import Daemon, Elsewhere
 from mcp_agent.events.hub import EventHub
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxResources
-from mcp_agent.fleet.bus import Bus, BusError
-from mcp_agent.fleet.directory import Box, Directory, list_names, parse_labels
+from mcp_agent.fleet.bus import Bus
+from mcp_agent.fleet.directory import Box, Directory, invalid, list_names, parse_labels
 from mcp_agent.fleet.fleet_artifacts import FleetArtifacts, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
-from mcp_agent.fleet.messages import (
-    LEAST_PAYLOAD_BYTES,
-    ArtifactGone,
-    ArtifactPiece,
-    BadMessage,
-    ReadArtifact,
-    encode,
-    read_read_answer,
-)
-from mcp_agent.fleet.nats_address import FleetError
+from mcp_agent.fleet.messages import LEAST_PAYLOAD_BYTES
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
 from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
-from mcp_agent.fleet.subjects import boxes_in, verb_subject
-from mcp_agent.process import signals
-from mcp_agent.process.logs import event
+from mcp_agent.fleet.subjects import boxes_in
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
 from mcp_agent.storage.artifact_store import ArtifactStore
@@ -48,22 +36,16 @@ from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
-from tools.kit.errors import BoxNeeded, BoxUnreachable, InvalidParams, NotFound, ToolDisabled, ToolError
+from tools.kit.errors import BoxNeeded, BoxUnreachable, NotFound, ToolDisabled, ToolError
 from tools.kit.spec import Tool
 
 if TYPE_CHECKING:
     from mcp_agent.page.endpoints import Routes
 
-log = logging.getLogger(__name__)
-
 _MOST_DEFAULTS = 10_000
 _SHELL_EXEC = "shell_exec"
 _BOX_USE = "box_use"
 _ROW_BYTES = 2_000
-_READ_S = 10.0
-# While NATS cannot be reached; a connection is noticed at once.
-_WAIT_S = 60.0
-_AGAIN_S = 0.5
 # Boxes in the hint of an error.
 _MOST_NAMED = 5
 
@@ -79,18 +61,21 @@ class Gateway:
         *,
         linger_s: float = LINGER_S,
     ) -> None:
+        """Raises FleetError for an address that cannot be used."""
         self.name = name
-        self.directory = Directory()
-        self.calls = BoxCalls(self.directory, name)
-        self.output = FleetOutput(self.directory, name)
-        self._url = url
-        self._credentials = credentials
+        self.bus = Bus(
+            url,
+            name=f"mcp-agent gateway {name}",
+            credentials=credentials,
+            inbox_prefix=f"_INBOX.gateway.{name}",
+            least_payload=LEAST_PAYLOAD_BYTES,
+        )
+        self.directory = Directory(self.bus)
+        self.bus.on_connected = self.directory.ask_everybody
+        self.calls = BoxCalls(self.bus, self.directory, name)
+        self.output = FleetOutput(self.bus, self.directory, self.calls)
         self._linger_s = linger_s
-        self._bus: Bus | None = None
         self._tail: SessionTail | None = None
-        self._is_joined = False
-        # Why it had to leave again.
-        self._refusal: FleetError | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
@@ -129,19 +114,7 @@ class Gateway:
         return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes)
 
     async def join(self, daemon: Daemon) -> None:
-        """Connect, fill the directory, and offer the tools of the boxes from now on. Raises FleetError.
-
-        Where NATS cannot be reached, `follow` does it as soon as it can.
-        """
-        self._bus = bus = await Bus.connect(
-            self._url,
-            name=f"mcp-agent gateway {self.name}",
-            credentials=self._credentials,
-            inbox_prefix=f"_INBOX.gateway.{self.name}",
-            must_be_there=False,
-            least_payload=LEAST_PAYLOAD_BYTES,
-        )
-        self.calls.join(bus)
+        """Connect, once NATS can be reached, and offer the tools of the boxes from then on. Raises FleetError."""
         self.directory.on_change = daemon.refresh_catalog
         self._tail = SessionTail(
             daemon.hub,
@@ -149,70 +122,17 @@ class Gateway:
             lambda positions: self.output.watch(positions=positions, is_newest=True),
             self._linger_s,
         )
-        daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **bus.facts}
-        if not bus.is_connected:
-            event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(bus.problem))
-            return
-        try:
-            await self._enter(bus)
-        except BusError as error:
-            await bus.close()
-            raise FleetError(f"the gateway {self.name} could not join the fleet: {error}") from None
-
-    async def _enter(self, bus: Bus) -> None:
-        """Hear of the boxes and what they print. Raises BusError."""
-        await self.output.join(bus)
-        await self.directory.join(bus)
-        self._is_joined = True
-
-    async def _join_when_possible(self, bus: Bus) -> None:
-        """Fill the directory once NATS can be reached; one that refuses us ends this gateway, as at the start."""
-        while not self._is_joined:
-            if await bus.wait_connected(_WAIT_S):
-                try:
-                    await self._enter(bus)
-                except BusError as error:
-                    event(log, logging.WARNING, "fleet.not_joined", gateway=self.name, message=str(error))
-                    await asyncio.sleep(_AGAIN_S)
-            elif bus.refusal is not None:
-                self._refusal = bus.refusal
-                event(log, logging.ERROR, "fleet.refused", gateway=self.name, message=str(bus.refusal))
-                signals.end_process()
-                await asyncio.Event().wait()
-
-    def check(self) -> None:
-        """Raise FleetError if it had to leave."""
-        if self._refusal is not None:
-            raise self._refusal
+        daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **self.bus.facts}
+        await self.bus.start()
 
     async def follow(self) -> None:
         """Until cancelled, keep the directory; then leave."""
         try:
-            if self._bus is not None:
-                await self._join_when_possible(self._bus)
             await self.directory.follow()
         finally:
             if self._tail is not None:
                 await self._tail.close()
-            if self._bus is not None:
-                await asyncio.shield(self._bus.close())
-
-    @property
-    def bus(self) -> Bus:
-        assert self._bus is not None, "a gateway serves after it has joined"
-        return self._bus
-
-    async def read_artifact(self, box: Box, reference: str, owner: str, offset: int) -> ArtifactPiece | None:
-        """Bytes of an artifact of a box; None if there is none. Raises BusError, BadMessage."""
-        subject = verb_subject(box.name, box.boot, "read", self.name)
-        answer = read_read_answer(
-            await self.bus.request(subject, encode(ReadArtifact(reference, owner, offset)), _READ_S)
-        )
-        if isinstance(answer, ArtifactPiece):
-            return answer
-        if isinstance(answer, ArtifactGone):
-            return None
-        raise BadMessage(getattr(answer, "message", f"it answers with {type(answer).__name__}"))
+            await asyncio.shield(self.bus.close())
 
     def default_of(self, caller: Caller) -> str | None:
         if not self._defaults:
@@ -235,31 +155,17 @@ class Gateway:
 
     async def run_command(self, caller: Caller, box: Box, command: str, timeout_s: float) -> dict[str, Any]:
         """A command on one box in a row: what it printed and how it ended, or the error."""
-        assert self.gate is not None, "only a tool that was admitted runs commands"
-        row: dict[str, Any] = {"box": box.name}
-        # As a program: the answer is an object, and the command does not become a session.
-        program = replace(caller, transport=OPENAPI, form="json")
+        # What it prints beyond that is an artifact of the box.
         arguments = {"command": command, "timeout_seconds": timeout_s, "max_output_bytes": _ROW_BYTES}
         try:
-            _, grant = self.gate.admit(caller.access, _SHELL_EXEC)
-            outcome = await self.calls.call(
-                box, Call(new_call_id(), program, _SHELL_EXEC, arguments), grant._replace(form="json")
-            )
-        except UnknownTool as error:
-            return {**row, "error": {"code": NotFound.code, "message": str(error)}}
+            result = await self.call_as_program(caller, box, _SHELL_EXEC, _SHELL_EXEC, arguments)
         except ToolError as error:
-            return {**row, **error.as_object()}
-        if isinstance(outcome, Refusal):
-            return {**row, "error": {"code": "REFUSED", "message": outcome.message}}
-        if isinstance(outcome, Failure):
-            return {**row, "error": outcome.error.as_object()["error"]}
-        assert isinstance(outcome, Success), "a new call has no further page"
-        result = outcome.reply.as_object()
+            return {"box": box.name, "error": error.as_object()["error"]}
         output = "\n".join(text.rstrip("\n") for name in ("stdout", "stderr") if (text := result.get(name)))
         facts = {
             name: result[name] for name in ("exit_code", "timed_out", "artifactRef") if result.get(name) is not None
         }
-        return {**row, **facts, "output": output}
+        return {"box": box.name, **facts, "output": output}
 
     async def call_as_program(
         self,
@@ -268,7 +174,6 @@ class Gateway:
         name: str,
         needed: str,
         arguments: Mapping[str, Any],
-        report: Callable[[float, float | None, str | None], None] | None = None,
     ) -> dict[str, Any]:
         """The object that a call gives on a box, for a caller who may use the tool `needed`. Raises ToolError."""
         assert self.gate is not None, "only a tool that was admitted calls others"
@@ -276,10 +181,9 @@ class Gateway:
             _, grant = self.gate.admit(caller.access, needed)
         except UnknownTool as error:
             raise NotFound(str(error)) from None
+        # Then the answer is an object, and a command does not become a session.
         program = replace(caller, transport=OPENAPI, form="json")
-        outcome = await self.calls.call(
-            box, Call(new_call_id(), program, name, arguments, report), grant._replace(form="json")
-        )
+        outcome = await self.calls.call(box, Call(new_call_id(), program, name, arguments), grant._replace(form="json"))
         if isinstance(outcome, Success):
             return outcome.reply.as_object()
         if isinstance(outcome, Failure):
@@ -298,7 +202,7 @@ class Gateway:
         if "=" not in asked:
             known = list_names(self.directory.find())
             raise NotFound(f"there is no box {asked[:60]!r}", hint=f"there are {known}" if known else "no box is there")
-        fitting = self.directory.find(labels=labels_of(asked))
+        fitting = self.directory.find(labels=parse_labels(asked, BOX))
         if len(fitting) != 1:
             if not fitting:
                 raise NotFound(f"no box has the labels {asked[:200]}", hint="`boxes` lists them")
@@ -325,7 +229,7 @@ class Gateway:
         asked = None if tool.has_own_box else arguments.get(BOX)
         if asked is not None:
             if not isinstance(asked, str):
-                raise _invalid_box("box must be a string: the name of a box, or labels such as gpu=1")
+                raise invalid(BOX, "box must be a string: the name of a box, or labels such as gpu=1")
             arguments = {name: value for name, value in arguments.items() if name != BOX}
             call = replace(call, arguments=arguments)
         given = boxes_in(arguments)
@@ -333,13 +237,14 @@ class Gateway:
         if asked:
             box = self.find_box(asked)
             if given - {box.name}:
-                raise _invalid_box(
+                raise invalid(
+                    BOX,
                     f"box is {box.name}, and the arguments have an id of {', '.join(sorted(given - {box.name}))}: "
-                    "leave box out, an id finds its box"
+                    "leave box out, an id finds its box",
                 )
             return box, call
         if len(given) > 1:
-            raise _invalid_box(f"the arguments have ids of several boxes: {', '.join(sorted(given))}")
+            raise invalid(BOX, f"the arguments have ids of several boxes: {', '.join(sorted(given))}")
         if given:
             return self.find_box(given.pop()), call
         return self._default_box(call.caller, tool), call
@@ -402,19 +307,6 @@ class _GatewayDispatcher(Dispatcher):
             return replace(await self._fail(error, self._answers.budget(call, tool, grant.form)), box=name)
 
 
-def labels_of(text: str) -> Mapping[str, str]:
-    """Raises InvalidParams."""
-    try:
-        return parse_labels(text)
-    except ValueError as error:
-        raise _invalid_box(str(error)) from None
-
-
 def _places(caller: Caller) -> tuple[str, ...]:
     """Where the default of a caller is kept, closest first."""
     return *(f"conversation {each}" for each in caller.origin.conversations), f"token {caller.owner}"
-
-
-def _invalid_box(message: str) -> InvalidParams:
-    issue: dict[str, Any] = {"path": "arguments.box", "code": "custom", "message": "custom"}
-    return InvalidParams(message, issues=[issue])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import platform
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Coroutine, Sequence
 
 from msgspec.structs import replace
 
@@ -17,8 +18,8 @@ from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, TimedOut
 from mcp_agent.fleet.directory import HEARTBEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
+from mcp_agent.fleet.member_copies import MemberCopies
 from mcp_agent.fleet.member_output import MemberOutput
-from mcp_agent.fleet.member_tools import MemberTools
 from mcp_agent.fleet.messages import (
     LEASE_S,
     LEAST_PAYLOAD_BYTES,
@@ -36,7 +37,6 @@ from mcp_agent.fleet.messages import (
 )
 from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
-from mcp_agent.process import signals
 from mcp_agent.process.logs import event
 from registry.gate import Access
 
@@ -49,157 +49,94 @@ _ANSWER_WITHIN_S = 0.1
 _BETWEEN_BEATS_S = 0.02
 _MOST_OFF = 500
 _MOST_TOOL_BYTES = 900_000
-# While NATS cannot be reached; a connection is noticed at once.
-_WAIT_S = 60.0
-_AGAIN_S = 0.5
 
 
 class Member:
     """Made with the daemon; `join` connects it, and `follow` keeps it a member until it is cancelled."""
 
     def __init__(self, daemon: Daemon, *, lease_s: float = LEASE_S) -> None:
+        """Raises FleetError if it is configured for a fleet that it cannot join."""
         config = daemon.config
         if config.fleet is None:
             raise ValueError("this daemon is configured for no fleet")
         self.box = config.box_name
         self.boot = daemon.hub.boot
-        self._url = config.fleet
-        self._creds = config.creds
-        self._labels = dict(config.label)
-        self._daemon = daemon
-        self._bus: Bus | None = None
-        self._is_joined = False
-        # Why it could not join after all.
-        self.refusal: FleetError | None = None
-        self._tools = MemberTools(daemon)
-        self._calls = MemberCalls(
-            self._tools.dispatcher,
-            daemon.methods,
-            self._access(),
-            lambda: self.bus,
-            lease_s=lease_s,
-        )
-        self._output = MemberOutput(daemon, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
-        self._described: tuple[About, bytes] | None = None
-        self._has_changed = asyncio.Event()
-
-    async def join(self) -> None:
-        """Connect, and take the name. Raises FleetError, also if another daemon has the name.
-
-        Where NATS cannot be reached, `follow` does it as soon as it can.
-        """
-        self._check_profile()
-        prefix = f"_INBOX.box.{self.box}"
-        self._bus = bus = await Bus.connect(
-            self._url,
+        self.bus = bus = Bus(
+            config.fleet,
             name=f"mcp-agent box {self.box}",
-            credentials=self._creds,
-            inbox_prefix=prefix,
-            must_be_there=False,
+            credentials=config.creds,
+            inbox_prefix=f"_INBOX.box.{self.box}",
             least_payload=LEAST_PAYLOAD_BYTES,
         )
-        self._daemon.fleet_facts = lambda: {"box": self.box, "joined": self._is_joined, **bus.facts}
-        if not bus.is_connected:
-            event(log, logging.WARNING, "fleet.not_joined", box=self.box, message=str(bus.problem))
-            return
-        try:
-            await self._enter(bus)
-        except BusError as error:
-            await bus.close()
-            raise FleetError(f"{self.box} could not join the fleet: {error}") from None
-        except BaseException:
-            await bus.close()
-            raise
+        self._labels = dict(config.label)
+        self._daemon = daemon
+        self._is_joined = False
+        self._copies = MemberCopies(daemon)
+        self._calls = MemberCalls(self._copies.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
+        self._output = MemberOutput(daemon, bus, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
+        self._described: tuple[About, bytes] | None = None
+        self._has_changed = asyncio.Event()
+        self._check_profile()
+        daemon.fleet_facts = lambda: {"box": self.box, "joined": self._is_joined, **bus.facts}
+        bus.on_connected = self._enter
+        # In the order in which they come: a cancellation does not overtake its call.
+        bus.serve(verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call, is_quick=True)
+        bus.serve(verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel, is_quick=True)
+        bus.serve(verb_subject(self.box, self.boot, "read", "*"), self._output.serve)
+        bus.serve(verb_subject(self.box, self.boot, "copy", "*"), self._copies.serve)
+        bus.serve(who_subject(self.box), self._serve_who)
+        bus.serve(WHO, self._serve_question)
 
-    async def _enter(self, bus: Bus) -> None:
-        """Take the name, and serve gateways from now on. Raises FleetError and BusError, and then nothing is served."""
-        ends: list[Callable[[], Awaitable[None]]] = []
-        try:
-            ends.append(await bus.subscribe(who_subject(self.box), self._serve_who))
-            await self._check_name(bus)
-            # In the order in which they come: a cancellation does not overtake its call.
-            for subject, serve in (
-                (verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call),
-                (verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel),
-            ):
-                ends.append(await bus.subscribe(subject, serve, is_quick=True))
-            for subject, serve in (
-                (verb_subject(self.box, self.boot, "read", "*"), self._output.serve),
-                (verb_subject(self.box, self.boot, "copy", "*"), self._tools.copies.serve),
-                (WHO, self._serve_question),
-            ):
-                ends.append(await bus.subscribe(subject, serve))
-            await self._beat(bus, with_facts=True)
-        except BaseException:
-            for end in ends:
-                await end()
-            raise
-        self._daemon.hub.observe(self._on_change)
-        self._is_joined = True
-        event(log, logging.INFO, "fleet.joined", box=self.box, boot=self.boot)
+    async def join(self) -> None:
+        """Connect, and take the name; if NATS cannot be reached, as soon as it can. Raises FleetError.
 
-    async def _enter_when_possible(self, bus: Bus) -> None:
-        """Join once NATS can be reached; one that refuses us ends this daemon, as it does at the start."""
-        while not self._is_joined:
-            try:
-                if await bus.wait_connected(_WAIT_S):
-                    await self._enter(bus)
-                elif bus.refusal is not None:
-                    raise bus.refusal
-            except BusError as error:
-                event(log, logging.WARNING, "fleet.not_joined", box=self.box, message=str(error))
-                await asyncio.sleep(_AGAIN_S)
-            except FleetError as error:
-                self._end(error)
-                await asyncio.Event().wait()
+        That is also raised, or ends this process later, if another daemon has the name.
+        """
+        await self.bus.start()
 
-    def _end(self, error: FleetError) -> None:
-        """End this daemon, which cannot be a member."""
-        self.refusal = error
-        event(log, logging.ERROR, "fleet.refused", box=self.box, message=str(error))
-        signals.end_process()
+    async def _enter(self) -> None:
+        """Take the name at the first connection; say at each that this box is there. Raises FleetError, BusError."""
+        if not self._is_joined:
+            await self._check_name()
+        await self._beat(with_facts=True)
+        if not self._is_joined:
+            self._is_joined = True
+            self._daemon.hub.observe(self._on_change)
+            event(log, logging.INFO, "fleet.joined", box=self.box, boot=self.boot)
 
     async def follow(self) -> None:
         """Until cancelled, send a beat every ten seconds, and at once when the facts have changed; then leave."""
-        bus = self.bus
         expiry = asyncio.create_task(self._calls.expire())
-        publishing = asyncio.create_task(self._output.publish(bus))
+        publishing = asyncio.create_task(self._output.publish())
         try:
-            await self._enter_when_possible(bus)
             while True:
                 self._has_changed.clear()
-                try:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(HEARTBEAT_S * random.uniform(0.9, 1.0)):
                         await self._has_changed.wait()
-                except TimeoutError:
-                    pass
-                try:
-                    await self._beat(bus)
-                except BusError as error:
-                    event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
+                if self._is_joined:
+                    await self._try(self._beat())
                 # Many sessions that begin and end at once are told together.
                 await asyncio.sleep(_BETWEEN_BEATS_S)
         finally:
             expiry.cancel()
             self._daemon.hub.unobserve(self._on_change)
-            await asyncio.shield(self._leave(bus, publishing))
+            await asyncio.shield(self._leave(publishing))
 
-    async def _leave(self, bus: Bus, publishing: asyncio.Task[None]) -> None:
+    async def _leave(self, publishing: asyncio.Task[None]) -> None:
         await self._output.stop()
         publishing.cancel()
         await asyncio.gather(publishing, return_exceptions=True)
         await self._calls.stop()
-        self._tools.copies.stop()
+        if self._is_joined:
+            await self._try(self.bus.publish(beat_subject(self.box), encode(Leaves(self.boot))))
+        await self.bus.close()
+
+    async def _try(self, sending: Coroutine[None, None, None]) -> None:
         try:
-            await bus.publish(beat_subject(self.box), encode(Leaves(self.boot)))
+            await sending
         except BusError as error:
             event(log, logging.DEBUG, "fleet.beat_not_sent", message=str(error))
-        await bus.close()
-
-    @property
-    def bus(self) -> Bus:
-        assert self._bus is not None, "the member has not joined"
-        return self._bus
 
     def _access(self) -> Access:
         return Access(self._daemon.config.fleet_profile)
@@ -210,13 +147,13 @@ class Member:
         if profile is not None and profile not in known:
             raise FleetError(f"fleet.profile {profile}: there is no such profile; there are {', '.join(known)}")
 
-    async def _check_name(self, bus: Bus) -> None:
+    async def _check_name(self) -> None:
         """Raise FleetError if another daemon has the name, or is about to take it.
 
         We answer such questions already: of two that ask at the same time, not both can be told that it is free.
         """
         try:
-            answer = await bus.request(who_subject(self.box), encode(Who(boot=self.boot)), _NAMESAKE_S)
+            answer = await self.bus.request(who_subject(self.box), encode(Who(boot=self.boot)), _NAMESAKE_S)
         except (NoResponders, TimedOut):
             return
         try:
@@ -228,11 +165,6 @@ class Member:
             f"there is a box {self.box} in the fleet already on {host}; end that daemon, or choose another name: --box"
         )
 
-    def check(self) -> None:
-        """Raise FleetError if it had to leave."""
-        if self.refusal is not None:
-            raise self.refusal
-
     async def _serve_who(self, message: Message) -> None:
         """Who this box is, with its tools unless the asker has them."""
         try:
@@ -240,20 +172,23 @@ class Member:
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", message=str(error))
             return
-        about, tools = self._description
-        answer = replace(self._news(), about=about, tools=None if about.tools in who.has else tools)
-        await message.respond(encode(answer))
+        # Before it has joined, this concerns only those who would take the same name.
+        if self._is_joined or who.boot:
+            about, tools = self._description
+            answer = replace(self._news(), about=about, tools=None if about.tools in who.has else tools)
+            await message.respond(encode(answer))
 
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""
-        await asyncio.sleep(random.uniform(0.0, _ANSWER_WITHIN_S))
-        await self._beat(self.bus, with_facts=True)
+        if self._is_joined:
+            await asyncio.sleep(random.uniform(0.0, _ANSWER_WITHIN_S))
+            await self._beat(with_facts=True)
 
-    async def _beat(self, bus: Bus, *, with_facts: bool = False) -> None:
+    async def _beat(self, *, with_facts: bool = False) -> None:
         beat = self._news()
         if with_facts:
             beat = replace(beat, about=self._description[0])
-        await bus.publish(beat_subject(self.box), encode(beat))
+        await self.bus.publish(beat_subject(self.box), encode(beat))
 
     def _news(self) -> Beat:
         return Beat(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections import OrderedDict
+from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any
 
@@ -17,22 +18,18 @@ from mcp_agent.fleet.messages import (
     LEASE_S,
     Ask,
     BadMessage,
-    BoxBusy,
-    CallCancelled,
     Contents,
-    Misunderstood,
+    NoResult,
     ReadResource,
-    ResultTooLarge,
     RunTool,
     StillRunning,
-    Unknown,
     encode,
     read_cancel,
     read_question,
 )
-from mcp_agent.fleet.remembered_answers import CallKey, RememberedAnswers
 from mcp_agent.fleet.subjects import gateway_of
 from mcp_agent.process.logs import event
+from mcp_agent.process.memory import exact_copy
 from mcp_agent.protocol.methods import Methods
 from registry.gate import Access
 from tools.context import LogLevel
@@ -41,17 +38,27 @@ log = logging.getLogger(__name__)
 
 _MOST_RUNNING = 1_000
 _MOST_PROGRESS = 50
-# Progress is passed on at once, but not more often than that.
-_PROGRESS_EVERY_S = 0.05
+# Reports of so long are passed on together.
+_COALESCE_S = 0.02
 _SWEEP_EVERY_S = 5.0
 
-_CANCELLED = encode(CallCancelled())
+# The gateway, and the id that it gave to the call.
+CallKey = tuple[str, str]
+
+# An answer is remembered so long, for a gateway that did not get it or asks twice.
+_REMEMBER_S = 600.0
+_MOST_ANSWERS = 20_000
+_MOST_BYTES = 64 * 1024 * 1024
+# Ids whose answer is no longer kept. Without them a late message could run a call again.
+_MOST_SEEN = 200_000
+
+_CANCELLED = encode(NoResult("cancelled"))
 
 
 class _RunningCall:
     """One call under its id while it runs, and who waits for the answer."""
 
-    __slots__ = ("asked_at", "logs", "progress", "task", "told_at", "waiting")
+    __slots__ = ("asked_at", "logs", "progress", "task", "telling", "waiting")
 
     def __init__(self, now: float) -> None:
         self.asked_at = now
@@ -60,13 +67,53 @@ class _RunningCall:
         self.waiting: list[tuple[Message, asyncio.TimerHandle]] = []
         self.progress: list[tuple[float, float | None, str | None]] = []
         self.logs: list[tuple[LogLevel, str]] = []
-        self.told_at = 0.0
+        # The timer that passes on what was reported.
+        self.telling: asyncio.TimerHandle | None = None
 
     def take_news(self) -> bytes:
         """That it runs, with what was reported since the last answer."""
         news = StillRunning(tuple(self.progress), tuple(self.logs))
         self.progress, self.logs = [], []
         return encode(news)
+
+
+class RememberedAnswers:
+    """The answers to calls that are over. Beyond the bounds, the oldest go first."""
+
+    def __init__(self) -> None:
+        # With the time, and by it: plain tuples, which the garbage collector does not have to look at.
+        self._answers: OrderedDict[CallKey, tuple[float, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._seen: OrderedDict[CallKey, None] = OrderedDict()
+
+    def get(self, key: CallKey) -> bytes | None:
+        found = self._answers.get(key)
+        return None if found is None else found[1]
+
+    def is_seen(self, key: CallKey) -> bool:
+        """Whether there was such a call whose answer is not kept."""
+        return key in self._seen
+
+    def keep(self, key: CallKey, answer: bytes, now: float) -> None:
+        self._answers[key] = now, exact_copy(answer)
+        self._bytes += len(answer)
+        while self._bytes > _MOST_BYTES or len(self._answers) > _MOST_ANSWERS:
+            self._drop_oldest()
+
+    def mark_seen(self, key: CallKey) -> None:
+        """The call is not run if it comes, or comes again."""
+        self._seen[key] = None
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+
+    def expire(self, now: float) -> None:
+        while self._answers and now - next(iter(self._answers.values()))[0] > _REMEMBER_S:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        key, (_, answer) = self._answers.popitem(last=False)
+        self._bytes -= len(answer)
+        self.mark_seen(key)
 
 
 class MemberCalls:
@@ -77,7 +124,7 @@ class MemberCalls:
         dispatcher: Dispatcher,
         methods: Methods,
         access: Access,
-        bus: Callable[[], Bus],
+        bus: Bus,
         *,
         lease_s: float = LEASE_S,
     ) -> None:
@@ -105,7 +152,7 @@ class MemberCalls:
             answer = self._answer(message, gateway)
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", gateway=gateway, message=str(error))
-            answer = encode(Misunderstood(str(error)))
+            answer = encode(NoResult("misunderstood", str(error)))
         if answer is not None:
             await message.respond(answer)
 
@@ -119,12 +166,12 @@ class MemberCalls:
         call = self._calls.get(key)
         if call is None:
             if isinstance(question, Ask) or self._answers.is_seen(key):
-                return encode(Unknown())
+                return encode(NoResult("unknown"))
             if len(self._calls) >= _MOST_RUNNING:
-                return encode(BoxBusy(len(self._calls)))
+                return encode(NoResult("busy", f"{len(self._calls)} calls under way"))
             call = self._start(key, question)
         call.asked_at = self._loop.time()
-        if call.progress or call.logs or (isinstance(question, Ask) and question.is_urgent):
+        if call.progress or call.logs:
             return call.take_news()
         call.waiting.append((message, self._loop.call_later(HOLD_S, self._tell_running, call)))
         return None
@@ -151,7 +198,7 @@ class MemberCalls:
             now = self._loop.time()
             self._answers.expire(now)
             for key, call in list(self._calls.items()):
-                if not self._bus().is_connected:
+                if not self._bus.is_connected:
                     # Nobody could ask.
                     call.asked_at = now
                 elif now - call.asked_at > self._lease_s and call.task is not None:
@@ -212,7 +259,8 @@ class MemberCalls:
             running.progress = [*running.progress[1 - _MOST_PROGRESS :], progress]
         if message is not None:
             running.logs = [*running.logs[1 - _MOST_PROGRESS :], message]
-        self._announce(running)
+        if running.telling is None:
+            running.telling = self._loop.call_later(_COALESCE_S, self._tell_running, running)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -224,9 +272,10 @@ class MemberCalls:
         answer = _CANCELLED
         try:
             answer = await work
-            limit = self._bus().max_payload
+            limit = self._bus.max_payload
             if len(answer) > limit:
-                answer = encode(ResultTooLarge(len(answer), limit))
+                detail = f"the result has {len(answer)} bytes, and one to a gateway may have {limit}"
+                answer = encode(NoResult("too large", detail))
         finally:
             del self._calls[key]
             self._answers.keep(key, answer, self._loop.time())
@@ -235,21 +284,10 @@ class MemberCalls:
                 timer.cancel()
                 await _respond(message, answer)
 
-    def _announce(self, running: _RunningCall) -> None:
-        """Pass on what was reported: at once, or a little later if the last time is not long ago."""
-        if not running.waiting:
-            return
-        due = running.told_at + _PROGRESS_EVERY_S
-        if self._loop.time() >= due:
-            self._tell_running(running)
-        else:
-            message, timer = running.waiting.pop()
-            timer.cancel()
-            running.waiting.append((message, self._loop.call_at(due, self._tell_running, running)))
-
     def _tell_running(self, running: _RunningCall) -> None:
-        waiting, running.waiting = running.waiting, []
-        running.told_at = self._loop.time()
+        waiting, running.waiting, running.telling = running.waiting, [], None
+        if not waiting:
+            return
         answer = running.take_news()
         for message, timer in waiting:
             timer.cancel()

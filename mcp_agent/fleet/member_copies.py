@@ -1,23 +1,29 @@
-"""Both ends of a copy on a box: an open file that is sent in pieces, and one that is made of pieces.
+"""Both ends of a copy on a box: a file that a gateway reads in pieces, and one that it makes of pieces.
 
-A gateway reads the pieces here and writes them there, in order; the last one is empty and carries the checksum
-of the whole. What has arrived is in the state folder. When it is whole, the journal puts it to its place in one step,
-with an undo_id.
+No list has these two tools, and they need no switches of their own. Each is allowed to a gateway that may use a tool
+here which can do the same, under the same deny rules; and each has its line in the audit log.
+
+Every piece has a checksum. What has arrived is in the state folder. When it is whole, the journal puts it to its place
+in one step, with an undo_id.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 import os
 import secrets
 import shutil
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
+from mcp_agent.calls.call import Call, Outcome
+from mcp_agent.calls.dispatcher import Dispatcher
+from mcp_agent.calls.observers import AuditObserver, CallTrace
+from mcp_agent.daemon import Daemon
 from mcp_agent.fleet.bus import Message
 from mcp_agent.fleet.messages import (
     BadMessage,
@@ -32,6 +38,8 @@ from mcp_agent.fleet.messages import (
     read_copy_question,
 )
 from mcp_agent.process.logs import event
+from registry.catalog import Catalog
+from registry.gate import Access, Gate, Grant, Shape
 from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
@@ -46,11 +54,12 @@ from tools.kit.spec import Tool, tool
 log = logging.getLogger(__name__)
 
 SEND, RECEIVE = "box_send", "box_receive"
+# The tool that a gateway must be allowed to use here.
+NEEDS = {SEND: "fs_read", RECEIVE: "fs_write"}
 DEADLINE_S = 24 * 3600.0
-# A file whose pieces nobody reads or writes for so long is given up.
+# A file of which no piece comes for so long is given up.
 IDLE_S = 30.0
-_REPORT_EVERY_S = 0.25
-_MOST_COPIES = 200
+_MOST_COPIES, _MOST_OFFERS = 200, 1_000
 _MOST_PIECE_BYTES = 8 * 1024 * 1024
 _T = TypeVar("_T")
 
@@ -78,90 +87,69 @@ class Received(ChangeResult, frozen=True):
         return f"{self.bytes} bytes received as {self.path}"
 
 
-class Copy:
-    """An open file, read or written in order and hashed on the way. It holds no piece: a lost one is read anew."""
+class OfferedFile(NamedTuple):
+    """A file as it was when a call was allowed to read it. It is opened for each piece; another one is never read."""
 
-    def __init__(self, descriptor: int, size: int, *, is_written: bool) -> None:
-        self.size = size
-        self.is_written = is_written
-        self.offset = 0
-        self.used_at = _now()
-        # One piece at a time.
+    path: Path
+    identity: list[int]
+
+    def piece(self, question: ReadPiece) -> CopyAnswer:
+        with disk.open_descriptor(self.path) as descriptor:
+            data = os.pread(descriptor, min(question.size, _MOST_PIECE_BYTES), question.offset)
+            if disk.identity(os.fstat(descriptor)) != self.identity:
+                return CopyFailed("the file was changed while it was copied")
+        return CopyPiece(data, hashlib.sha256(data).digest())
+
+
+class ArrivingFile:
+    """A file that is not whole yet. A piece that comes again is not written again."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
         self.turn = asyncio.Lock()
-        # The checksum that came with the last piece, of a file that is written.
-        self.expected: str | None = None
+        self.patience = asyncio.timeout(IDLE_S)
         self.is_whole = asyncio.Event()
         self._descriptor = descriptor
-        self._before = os.fstat(descriptor)
+        self._size = size
+        self._offset = 0
         self._hash = hashlib.sha256()
-        # Where the last piece began: a gateway that did not get the answer asks again.
-        self._piece_at = 0
-        # What is said at the end of a file that is read.
-        self._end: CopyPiece | None = None
 
     @property
-    def is_open(self) -> bool:
-        return self._descriptor >= 0
-
-    @property
-    def digest(self) -> str:
+    def sha256(self) -> str:
         return self._hash.hexdigest()
 
-    async def answer(self, question: ReadPiece | WritePiece) -> CopyAnswer:
-        async with self.turn:
-            self.used_at = _now()
-            if self._end is not None and question.offset == self.offset:
-                return self._end
-            if question.offset not in (self.offset, self._piece_at) or not self.is_open:
-                return CopyFailed(f"the next piece begins at {self.offset}, not at {question.offset}")
-            try:
-                found = await _in_thread(self._take, question)
-            except OSError as error:
-                return CopyFailed((error.strerror or str(error)).lower())
-            if self.expected is not None:
-                self.is_whole.set()
-            return found
+    def take(self, piece: WritePiece) -> CopyAnswer:
+        if hashlib.sha256(piece.data).digest() != piece.sha256:
+            return CopyFailed("what has arrived has another checksum than what was sent")
+        if piece.offset == self._offset:
+            disk.write_all(self._descriptor, piece.data)
+            self._hash.update(piece.data)
+            self._offset += len(piece.data)
+        elif piece.offset + len(piece.data) != self._offset:
+            return CopyFailed(f"the next piece begins at {self._offset}, not at {piece.offset}")
+        return PieceWritten()
 
-    def _take(self, question: ReadPiece | WritePiece) -> CopyAnswer:
-        is_new = question.offset == self.offset
-        if isinstance(question, WritePiece):
-            data = question.data
-            if is_new:
-                disk.write_all(self._descriptor, data)
-            self.expected = question.sha256
+    def note_progress(self) -> None:
+        if self._offset >= self._size:
+            self.is_whole.set()
         else:
-            size = min(question.size, self.size - question.offset, _MOST_PIECE_BYTES)
-            data = os.pread(self._descriptor, size, question.offset)
-        if is_new:
-            self._hash.update(data)
-            self._piece_at, self.offset = self.offset, self.offset + len(data)
-        if isinstance(question, WritePiece):
-            return PieceWritten()
-        if data:
-            return CopyPiece(data)
-        if disk.identity(os.fstat(self._descriptor)) != disk.identity(self._before):
-            return CopyFailed("the file was changed while it was copied")
-        self.close()
-        self._end = CopyPiece(b"", self.digest)
-        return self._end
-
-    def close(self) -> None:
-        if self.is_open:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self.patience.reschedule(asyncio.get_running_loop().time() + IDLE_S)
 
 
 class MemberCopies:
-    """The copies under way on this box. `folder` has the files that are not whole yet."""
+    """The copies under way on this box, and the dispatcher for the calls of gateways, which begin them."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._copies: dict[str, Copy] = {}
+    def __init__(self, daemon: Daemon) -> None:
+        self._folder = daemon.config.copies_dir
+        # The oldest first.
+        self._offered: OrderedDict[str, OfferedFile] = OrderedDict()
+        self._arriving: dict[str, ArrivingFile] = {}
         # Those of a daemon that was killed.
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        gate = _CopyGate(daemon.gate, Catalog(self._tools()))
+        own = daemon.dispatcher.with_gate(gate, (CallTrace(), AuditObserver(daemon.audit, gate)))
+        self.dispatcher: Dispatcher = _MemberDispatcher(daemon.dispatcher, own)
 
-    @property
-    def tools(self) -> tuple[Tool, Tool]:
+    def _tools(self) -> tuple[Tool, Tool]:
         @tool("fleet", effect="read", name=SEND, deadline_s=DEADLINE_S)
         async def box_send(
             ctx: ToolContext,
@@ -170,9 +158,11 @@ class MemberCopies:
             to_box: Annotated[str, Field(description="The box that it is for.", audited=True)],
         ) -> Offer:
             """Offer a file to a gateway, for another box."""
-            descriptor, shown = await asyncio.to_thread(_open_source, ctx, path)
-            status, ticket = os.fstat(descriptor), secrets.token_urlsafe(24)
-            self._add(ticket, Copy(descriptor, status.st_size, is_written=False))
+            place, status, shown = await asyncio.to_thread(_look_at, ctx, path)
+            ticket = secrets.token_urlsafe(24)
+            self._offered[ticket] = OfferedFile(place, disk.identity(status))
+            if len(self._offered) > _MOST_OFFERS:
+                self._offered.popitem(last=False)
             return Offer(shown, status.st_size, status.st_mode & 0o777, ticket)
 
         @tool("fleet", effect="write", name=RECEIVE, destructive=True, deadline_s=DEADLINE_S)
@@ -187,25 +177,26 @@ class MemberCopies:
             mode: Annotated[int, Field(minimum=0, maximum=0o777)],
         ) -> Received:
             """Make a file of the pieces that a gateway writes."""
+            if len(self._arriving) >= _MOST_COPIES:
+                raise TooLarge(f"{_MOST_COPIES} files are being copied here already", hint="try again later")
             target = await _in_thread(_resolve_target, ctx, path)
-            shown = to_wire(target)
-            staged = self._folder / secrets.token_hex(8)
+            shown, staged = to_wire(target), self._folder / secrets.token_hex(8)
             try:
                 disk.private_folder(self._folder)
-                copy = Copy(os.open(staged, disk.NEW_FLAGS, 0o600), size, is_written=True)
-                self._add(ticket, copy)
-                try:
-                    await _wait_until_whole(ctx, copy)
-                    receipt = await _in_thread(_place, ctx, target, staged, mode)
-                finally:
-                    async with copy.turn:
-                        copy.close()
-                    self._copies.pop(ticket, None)
+                with disk.open_descriptor(staged, disk.NEW_FLAGS) as descriptor:
+                    arriving = self._arriving[ticket] = ArrivingFile(descriptor, size)
+                    try:
+                        await _wait_until_whole(arriving)
+                    finally:
+                        del self._arriving[ticket]
+                        async with arriving.turn:
+                            pass
+                receipt = await _in_thread(_place, ctx, target, staged, mode)
             except OSError as error:
                 raise from_os_error(error, shown) from error
             finally:
                 staged.unlink(missing_ok=True)
-            return Received(shown, size, copy.digest, **receipt.fields())
+            return Received(shown, size, arriving.sha256, **receipt.fields())
 
         return box_send, box_receive
 
@@ -216,47 +207,65 @@ class MemberCopies:
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", message=str(error))
             return
-        copy = self._copies.get(question.ticket)
-        is_ours = copy is not None and copy.is_written == isinstance(question, WritePiece)
-        await message.respond(encode(await copy.answer(question) if copy is not None and is_ours else CopyGone()))
+        try:
+            answer = await (self._read(question) if isinstance(question, ReadPiece) else self._write(question))
+        except OSError as error:
+            answer = CopyFailed((error.strerror or str(error)).lower())
+        await message.respond(encode(answer))
 
-    def stop(self) -> None:
-        for copy in self._copies.values():
-            copy.close()
-        self._copies.clear()
+    async def _read(self, question: ReadPiece) -> CopyAnswer:
+        offered = self._offered.get(question.ticket)
+        return CopyGone() if offered is None else await asyncio.to_thread(offered.piece, question)
 
-    def _add(self, ticket: str, copy: Copy) -> None:
-        if sum(each.is_open for each in self._copies.values()) >= _MOST_COPIES or ticket in self._copies:
-            copy.close()
-            raise TooLarge(f"{_MOST_COPIES} files are being copied here already", hint="try again later")
-        self._copies[ticket] = copy
-        if not copy.is_written:
-            self._expire(ticket)
-
-    def _expire(self, ticket: str) -> None:
-        """Close a file that nobody reads on, now or later."""
-        copy = self._copies.get(ticket)
-        if copy is None:
-            return
-        left_s = copy.used_at + IDLE_S - _now()
-        if left_s > 0 or copy.turn.locked():
-            asyncio.get_running_loop().call_later(max(left_s, 1.0), self._expire, ticket)
-            return
-        copy.close()
-        del self._copies[ticket]
+    async def _write(self, question: WritePiece) -> CopyAnswer:
+        arriving = self._arriving.get(question.ticket)
+        if arriving is None:
+            return CopyGone()
+        async with arriving.turn:
+            if question.ticket not in self._arriving:
+                return CopyGone()
+            answer = await _in_thread(arriving.take, question)
+            arriving.note_progress()
+            return answer
 
 
-async def _wait_until_whole(ctx: ToolContext, copy: Copy) -> None:
-    """Until the last piece has come. Raises IoError if it does not, or if the whole is not what was sent."""
-    while not copy.is_whole.is_set():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_REPORT_EVERY_S):
-                await copy.is_whole.wait()
-        ctx.progress(copy.offset, copy.size, f"{copy.offset} of {copy.size} bytes")
-        if _now() - copy.used_at > IDLE_S:
-            raise IoError(f"nothing more of the file has come for {IDLE_S:g} s", hint="copy it again")
-    if copy.offset != copy.size or copy.digest != copy.expected:
-        raise IoError("what has arrived has another checksum than what was sent", hint="copy it again")
+class _MemberDispatcher(Dispatcher):
+    """Runs the calls of gateways: those of this module here, and all others as the box does."""
+
+    def __init__(self, usual: Dispatcher, own: Dispatcher) -> None:
+        self._usual = usual
+        self._own = own
+
+    async def call(self, call: Call) -> Outcome:
+        return await (self._own if call.tool in NEEDS else self._usual).call(call)
+
+
+class _CopyGate(Gate):
+    """Admits a call if the box admits the tool that it needs."""
+
+    def __init__(self, gate: Gate, catalog: Catalog) -> None:
+        super().__init__(catalog, gate.profiles)
+        self._gate = gate
+
+    def admit(self, access: Access, name: str) -> tuple[Tool, Grant]:
+        _, grant = self._gate.admit(access, NEEDS[name])
+        tool = self.catalog.by_name[name]
+        # A gateway reads the answer, and no model.
+        return tool, grant._replace(form="json", deadline_s=tool.deadline_s)
+
+    def form(self, access: Access) -> Shape:
+        return "json"
+
+
+async def _wait_until_whole(arriving: ArrivingFile) -> None:
+    """Until the last piece has come. Raises IoError if nothing comes for long."""
+    try:
+        async with arriving.patience:
+            # An empty file is whole at once.
+            arriving.note_progress()
+            await arriving.is_whole.wait()
+    except TimeoutError:
+        raise IoError(f"nothing more of the file has come for {IDLE_S:g} s", hint="copy it again") from None
 
 
 async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
@@ -269,10 +278,11 @@ async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
         raise
 
 
-def _open_source(ctx: ToolContext, path: str) -> tuple[int, str]:
+def _look_at(ctx: ToolContext, path: str) -> tuple[Path, os.stat_result, str]:
+    """A file that may be read here."""
     source = ctx.source(path)
     with open_source(ctx.paths, source) as opened:
-        return os.dup(opened.descriptor), source.shown
+        return source.path, opened.status, source.shown
 
 
 def _resolve_target(ctx: ToolContext, path: str) -> Path:
@@ -296,7 +306,3 @@ def _place(ctx: ToolContext, target: Path, staged: Path, mode: int) -> Receipt:
 
     with ctx.journal.lock(target), open_existing(ctx.paths, target, to_wire(target)) as found:
         return ctx.journal.write(target, fill, seen=None if found is None else found.status)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

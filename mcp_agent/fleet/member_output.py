@@ -1,4 +1,6 @@
-"""The output of this box's sessions for gateways: published while one wants it, and read by who missed some.
+"""What this box shows to gateways: its sessions and their output, and its artifacts, read in ranges.
+
+Output is published while a gateway wants it, and read by who missed some.
 
 Published is what is new, or, if that is much, only that there is more. A read is served from the spool and needs
 nothing that an earlier one left here. While a watcher reads much, its cursor is kept between two reads: then a child
@@ -21,25 +23,25 @@ from mcp_agent.fleet.bus import Bus, BusError, Message
 from mcp_agent.fleet.call_protocol import caller_name
 from mcp_agent.fleet.messages import (
     WANTED_S,
-    ArtifactGone,
     ArtifactPiece,
     BadMessage,
-    Misunderstood,
-    NoSession,
+    NotShown,
     Output,
-    OutputOff,
     OutputRow,
     ReadAnswer,
     ReadArtifact,
     ReadOutput,
+    ReadQuestion,
+    ReadSessions,
+    Sessions,
     encode,
     read_read_question,
 )
 from mcp_agent.fleet.subjects import gateway_of, output_subject
 from mcp_agent.process.logs import event
-from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.files import disk
 from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
+from tools.sessions.session import describe_session
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,7 @@ _MOST_READERS = 2_000
 _MOST_KNOWN = 100
 _ARTIFACTS_AT_ONCE = 8
 _ARTIFACT_BYTES = 900_000
+_MOST_SHOWN_BYTES = 64 * 1024
 
 
 class _Reader(NamedTuple):
@@ -74,32 +77,41 @@ class _Followed(OutputCursor):
 
 
 class MemberOutput:
-    """`may_hear` says whether gateways may hear of sessions at this moment. Artifacts are read on the same subject."""
+    """`may_hear` says whether gateways may hear of sessions at this moment."""
 
-    def __init__(self, daemon: Daemon, box: str, may_hear: Condition) -> None:
+    def __init__(self, daemon: Daemon, bus: Bus, box: str, may_hear: Condition) -> None:
+        self._bus = bus
         self._hub = daemon.hub
         self._sessions = daemon.sessions
         self._subject = output_subject(box)
         self._may_hear = may_hear
-        self._artifacts = MemberArtifacts(daemon.artifacts)
+        self._artifacts = daemon.artifacts
+        self._artifact_places = asyncio.Semaphore(_ARTIFACTS_AT_ONCE)
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._is_wanted = asyncio.Event()
         self._wanted_until = 0.0
 
     async def serve(self, message: Message) -> None:
-        answer: ReadAnswer
         try:
-            question = read_read_question(message.data)
-            if isinstance(question, ReadArtifact):
-                answer = await self._artifacts.answer(question)
-            else:
-                answer = self._read(question, gateway_of(message.subject))
+            answer = await self._answer(read_read_question(message.data), gateway_of(message.subject))
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", message=str(error))
-            answer = Misunderstood(str(error))
+            answer = NotShown("misunderstood", str(error))
         await message.respond(encode(answer))
 
-    async def publish(self, bus: Bus) -> None:
+    async def _answer(self, question: ReadQuestion, gateway: str) -> ReadAnswer:
+        """Raises BadMessage."""
+        if isinstance(question, ReadArtifact):
+            async with self._artifact_places:
+                return await asyncio.to_thread(self._read_artifact, question)
+        if not self._may_hear():
+            return NotShown("off", "the shell tools are switched off for gateways there")
+        if question.session is not None and self._hub.log(question.session) is None:
+            known = tuple(each.session_id for each in self._hub.logs)[:_MOST_KNOWN]
+            return NotShown("gone", "there is no such session", known)
+        return self._read(question, gateway) if isinstance(question, ReadOutput) else self._read_sessions(question)
+
+    async def publish(self) -> None:
         """Until cancelled, or the daemon stops: publish what is new while a gateway wants it."""
         while not self._hub.is_closed:
             await self._is_wanted.wait()
@@ -112,7 +124,7 @@ class MemberOutput:
                 while not cursor.is_closed or cursor.behind:
                     woken.clear()
                     if cursor.behind:
-                        number = await self._publish(bus, cursor, number)
+                        number = await self._publish(cursor, number)
                         continue
                     async with asyncio.timeout_at(self._wanted_until):
                         await woken.wait()
@@ -135,25 +147,21 @@ class MemberOutput:
         for key in list(self._readers):
             self._forget(key)
 
-    async def _publish(self, bus: Bus, cursor: OutputCursor, after: int) -> int:
+    async def _publish(self, cursor: OutputCursor, after: int) -> int:
         """Publish what is new, and return the number up to which that is."""
-        rows, data = _take(cursor, _MOST_PUBLISHED_BYTES)
+        rows = _take(cursor, _MOST_PUBLISHED_BYTES)
         is_much = bool(cursor.behind)
         if is_much:
             cursor.skip_all()
         last = self._hub.last_number
-        output = Output(self._hub.boot, last, last) if is_much else Output(self._hub.boot, after, last, rows, data)
+        output = Output(self._hub.boot, last, last) if is_much else Output(self._hub.boot, after, last, rows)
         with contextlib.suppress(BusError):
-            await bus.publish(self._subject, encode(output))
+            await self._bus.publish(self._subject, encode(output))
         await asyncio.sleep(_ANNOUNCE_EVERY_S if is_much else _PUBLISH_EVERY_S)
         return last
 
-    def _read(self, question: ReadOutput, gateway: str) -> Output | OutputOff | NoSession:
+    def _read(self, question: ReadOutput, gateway: str) -> Output:
         """Raises BadMessage."""
-        if not self._may_hear():
-            return OutputOff()
-        if question.session is not None and self._hub.log(question.session) is None:
-            return NoSession(tuple(each.session_id for each in self._hub.logs)[:_MOST_KNOWN])
         self._wanted_until = _now() + WANTED_S
         self._is_wanted.set()
         self._expire()
@@ -168,7 +176,7 @@ class MemberOutput:
             lost = [(each, cursor.skip_old(each, 2 * RATE_BYTES, MOST_CHUNK_BYTES)) for each in list(cursor.behind)]
         else:
             lost = []
-        rows, data = _take(cursor, min(question.most_bytes, _MOST_READ_BYTES))
+        rows = _take(cursor, min(question.most_bytes, _MOST_READ_BYTES))
         rows = (*(_row(each, item) for each, item in lost if item is not None), *rows)
         is_whole = not cursor.behind
         last = self._hub.last_number if is_whole else max([after, *(row.number for row in rows)])
@@ -178,8 +186,8 @@ class MemberOutput:
             if key not in self._readers:
                 self._hub.follow(cursor, self._may_hear)
             self._readers[key] = _Reader(cursor, last, _now())
-            cursor.count_taken(len(data), _now())
-        return Output(self._hub.boot, after, last, rows, data, is_whole)
+            cursor.count_taken(sum(len(row.data) for row in rows), _now())
+        return Output(self._hub.boot, after, last, rows, is_whole)
 
     def _cursor(self, question: ReadOutput) -> tuple[OutputCursor, int]:
         """Where a watcher begins, and the number of the last event before that. Raises BadMessage."""
@@ -198,6 +206,26 @@ class MemberOutput:
         hub.resume(cursor, first)
         return cursor, first
 
+    def _read_sessions(self, question: ReadSessions) -> Sessions:
+        if question.session is None:
+            return Sessions([describe_session(each) for each in self._sessions.all])
+        session = self._sessions.find(question.session)
+        start = max(0, session.end + question.offset if question.offset < 0 else question.offset)
+        return Sessions([describe_session(session)], *session.text(start, _MOST_SHOWN_BYTES))
+
+    def _read_artifact(self, asked: ReadArtifact) -> ArtifactPiece | NotShown:
+        try:
+            artifact = self._artifacts.find(asked.reference, caller_name(asked.owner))
+        except OSError as error:
+            return NotShown("misunderstood", f"the artifacts cannot be read now: {error.strerror or error}")
+        if artifact is None:
+            return NotShown("gone")
+        try:
+            with disk.open_descriptor(self._artifacts.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW) as descriptor:
+                return ArtifactPiece(artifact.size, os.pread(descriptor, _ARTIFACT_BYTES, asked.offset))
+        except OSError:
+            return NotShown("gone")
+
     def _expire(self) -> None:
         for key, reader in list(self._readers.items()):
             if _now() - reader.read_at > _READS_ON_S:
@@ -209,56 +237,25 @@ class MemberOutput:
             self._hub.unfollow(reader.cursor)
 
 
-class MemberArtifacts:
-    """The artifacts of this box, for the clients of gateways: read in ranges, each by a message of its own."""
-
-    def __init__(self, store: ArtifactStore) -> None:
-        self._store = store
-        self._places = asyncio.Semaphore(_ARTIFACTS_AT_ONCE)
-
-    async def answer(self, asked: ReadArtifact) -> ArtifactPiece | ArtifactGone | Misunderstood:
-        async with self._places:
-            return await asyncio.to_thread(self._piece, asked)
-
-    def _piece(self, asked: ReadArtifact) -> ArtifactPiece | ArtifactGone | Misunderstood:
-        try:
-            artifact = self._store.find(asked.reference, caller_name(asked.owner))
-        except OSError as error:
-            return Misunderstood(f"the artifacts cannot be read now: {error.strerror or error}")
-        if artifact is None:
-            return ArtifactGone()
-        try:
-            with open(os.open(self._store.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW), "rb") as file:
-                return ArtifactPiece(artifact.size, os.pread(file.fileno(), _ARTIFACT_BYTES, asked.offset))
-        except OSError:
-            return ArtifactGone()
-
-
-def _take(cursor: OutputCursor, most_bytes: int) -> tuple[tuple[OutputRow, ...], bytes]:
+def _take(cursor: OutputCursor, most_bytes: int) -> tuple[OutputRow, ...]:
     """What comes next for a cursor, about so much of it."""
     rows: list[OutputRow] = []
-    parts: list[bytes] = []
     for each, item in cursor.take(most_bytes):
         if len(rows) >= _MOST_ROWS:
             # Not taken yet: the cursor moves on when the next one is asked for.
             break
-        if isinstance(item, PieceSpan):
-            data = each.data(item)
-            if len(data) == item.end - item.offset:
-                parts.append(data)
-            else:
-                item = Lost(item.offset, item.end)
         rows.append(_row(each, item))
-    return tuple(rows), b"".join(parts)
+    return tuple(rows)
 
 
 def _row(output: OutputLog, item: CursorItem) -> OutputRow:
-    if isinstance(item, Lost):
-        return OutputRow("lost", output.session_id, 0, item.offset, item.end)
     if isinstance(item, Exit):
         ended = item.exit_code, item.signal, item.ended_by
-        return OutputRow("exit", output.session_id, item.number, item.offset, item.offset, *ended)
-    return OutputRow(item.stream, output.session_id, item.number, item.offset, item.end)
+        return OutputRow("exit", output.session_id, item.number, item.offset, item.offset, b"", *ended)
+    data = output.data(item) if isinstance(item, PieceSpan) else b""
+    if isinstance(item, Lost) or len(data) < item.end - item.offset:
+        return OutputRow("lost", output.session_id, 0, item.offset, item.end)
+    return OutputRow(item.stream, output.session_id, item.number, item.offset, item.end, data)
 
 
 def _now() -> float:

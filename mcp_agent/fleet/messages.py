@@ -15,15 +15,16 @@ one: a box runs an id once, and cancels what nobody has asked for in `LEASE_S`.
     gateway               box
     RunTool            →  StillRunning, with what the tool reported, or Ran, or CallRefused
     ReadResource       →  StillRunning or Contents
-    Ask                →  the same, or Unknown
-                          BoxBusy, CallCancelled, ResultTooLarge or Misunderstood instead of any of them
+    Ask                →  the same
+                          NoResult instead of any of them
     Cancel on `cancel`    no answer
 
-Output, on `output`: a box publishes Output while a gateway has read some in the last `WANTED_S`. Who missed some reads
-it. Both on `read`:
+What a box shows, on `read`. On `output`, a box publishes Output while a gateway has read some in the last `WANTED_S`;
+who missed some reads it:
 
-    ReadOutput         →  Output, OutputOff, NoSession or Misunderstood
-    ReadArtifact       →  ArtifactPiece, ArtifactGone or Misunderstood
+    ReadOutput         →  Output or NotShown
+    ReadSessions       →  Sessions or NotShown
+    ReadArtifact       →  ArtifactPiece or NotShown
 
 A copy, on `copy`, under the ticket of an offer that a call has made:
 
@@ -50,7 +51,7 @@ from tools.sessions.origin import EndedBy
 # The default of NATS. Only a call may be larger.
 LEAST_PAYLOAD_BYTES = 1024 * 1024
 # A box answers within that time, at the latest that the call is running.
-HOLD_S = 2.0
+HOLD_S = 1.0
 # A call that no gateway has asked for in so long is cancelled, if the box was connected all the time.
 LEASE_S = 60.0
 # Output is published for so long after a gateway has read some; it reads again with each beat of the box.
@@ -137,8 +138,8 @@ class ToolEntry(Struct, frozen=True, omit_defaults=True):
     effect: Effect
     title: str = ""
     description: str = ""
-    schema: dict[str, Any] = {}
-    listed: dict[str, Any] = {}
+    input_schema: dict[str, Any] = {}
+    listed_schema: dict[str, Any] = {}
     destructive: bool = True
     idempotent: bool = False
     aliases: tuple[str, ...] = ()
@@ -147,20 +148,7 @@ class ToolEntry(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, tool: Tool) -> ToolEntry:
-        return cls(
-            tool.name,
-            tool.category,
-            tool.effect,
-            tool.title,
-            tool.description,
-            tool.input_schema,
-            dict(tool.listed_schema),
-            tool.destructive,
-            tool.idempotent,
-            tool.aliases,
-            tool.known_as,
-            tool.hints,
-        )
+        return msgspec.convert(tool, cls, from_attributes=True)
 
 
 class CallerFacts(Struct, frozen=True, omit_defaults=True):
@@ -201,11 +189,10 @@ class ReadResource(Struct, frozen=True, tag="resource"):
     caller: CallerFacts
 
 
-class Ask(Struct, frozen=True, tag="ask", omit_defaults=True):
-    """What came of a call. `is_urgent`: the answer is wanted at once, as a sign of life."""
+class Ask(Struct, frozen=True, tag="ask"):
+    """What came of a call."""
 
     id: _CallId
-    is_urgent: bool = False
 
 
 class Cancel(Struct, frozen=True):
@@ -252,53 +239,33 @@ class Contents(Struct, frozen=True, tag="contents"):
     contents: list[dict[str, Any]] | None
 
 
-class ResultTooLarge(Struct, frozen=True, tag="too-large"):
-    """The call ran, and its result is larger than a message may be."""
+class NoResult(Struct, frozen=True, tag="none", omit_defaults=True):
+    """Why there is none. Calls that are `busy` or `misunderstood` were not begun; `unknown` may have been, long ago."""
 
-    size: int
-    limit: int
-
-
-class BoxBusy(Struct, frozen=True, tag="busy"):
-    """So many calls run already, and this one was not begun."""
-
-    running: int
-
-
-class CallCancelled(Struct, frozen=True, tag="cancelled"):
-    """The call was cancelled while it ran."""
-
-
-class Unknown(Struct, frozen=True, tag="unknown"):
-    """There is no such call, or its outcome is forgotten."""
-
-
-class Misunderstood(Struct, frozen=True, tag="misunderstood"):
-    """The message cannot be read."""
-
-    message: str
+    why: Literal["busy", "cancelled", "too large", "unknown", "misunderstood"]
+    detail: str = ""
 
 
 class ReadPiece(Struct, frozen=True, tag="read"):
-    """The next piece of a file that a box offers, from `offset` on."""
+    """A piece of a file that a box offers."""
 
     ticket: _Short
     offset: _Count
     size: _Count
 
 
-class WritePiece(Struct, frozen=True, tag="write", omit_defaults=True):
-    """The next piece of a file that a box receives. The last one is empty and has the checksum of the whole."""
+class WritePiece(Struct, frozen=True, tag="write"):
+    """The next piece of a file that a box receives."""
 
     ticket: _Short
     offset: _Count
     data: bytes
-    sha256: str | None = None
+    sha256: bytes
 
 
-class CopyPiece(Struct, frozen=True, tag="piece", omit_defaults=True):
+class CopyPiece(Struct, frozen=True, tag="piece"):
     data: bytes
-    sha256: str | None = None
+    sha256: bytes
 
 
 class PieceWritten(Struct, frozen=True, tag="written"):
@@ -314,16 +281,14 @@ class CopyFailed(Struct, frozen=True, tag="failed"):
 
 
 class OutputRow(Struct, frozen=True, array_like=True):
-    """A piece of the output of a session, or its exit, or bytes that the spool has let go (`lost`, without a number).
-
-    Its bytes are the next `end - offset` in the data of the message.
-    """
+    """A piece of the output of a session, its exit, or bytes that the spool has let go (`lost`, without a number)."""
 
     kind: Literal["stdout", "stderr", "exit", "lost"]
     session_id: _Short
     number: _Count
     offset: _Count
     end: _Count
+    data: bytes = b""
     exit_code: int = 0
     signal: str | None = None
     ended_by: EndedBy | None = None
@@ -339,7 +304,6 @@ class Output(Struct, frozen=True, tag="output", omit_defaults=True):
     after: _Count
     last: _Count
     rows: tuple[OutputRow, ...] = ()
-    data: bytes = b""
     # An answer: whether that is all until now.
     is_whole: bool = True
 
@@ -360,12 +324,18 @@ class ReadOutput(Struct, frozen=True, tag="output", omit_defaults=True):
     is_newest: bool = False
 
 
-class OutputOff(Struct, frozen=True, tag="off"):
-    """The box does not let gateways hear of its sessions."""
+class ReadSessions(Struct, frozen=True, tag="sessions", omit_defaults=True):
+    """The sessions of a box; or one of them with its output from an offset on, which may count from the end."""
+
+    session: _Short | None = None
+    offset: int = 0
 
 
-class NoSession(Struct, frozen=True, tag="none"):
-    known: tuple[_Short, ...]
+class Sessions(Struct, frozen=True, tag="sessions", omit_defaults=True):
+    sessions: list[dict[str, Any]]
+    text: str | None = None
+    offset: int = 0
+    next_offset: int = 0
 
 
 class ReadArtifact(Struct, frozen=True, tag="artifact"):
@@ -381,19 +351,21 @@ class ArtifactPiece(Struct, frozen=True, tag="artifact"):
     data: bytes
 
 
-class ArtifactGone(Struct, frozen=True, tag="gone"):
-    """There is no such artifact of this owner."""
+class NotShown(Struct, frozen=True, tag="not-shown", omit_defaults=True):
+    """Why not: `off`, no gateway may hear of sessions here; `gone`, there is none such. `known` are other sessions."""
+
+    why: Literal["off", "gone", "misunderstood"]
+    detail: str = ""
+    known: tuple[_Short, ...] = ()
 
 
-ReadQuestion = ReadOutput | ReadArtifact
-ReadAnswer = Output | OutputOff | NoSession | ArtifactPiece | ArtifactGone | Misunderstood
-
-
+ReadQuestion = ReadOutput | ReadSessions | ReadArtifact
+ReadAnswer = Output | Sessions | ArtifactPiece | NotShown
 CopyQuestion = ReadPiece | WritePiece
 CopyAnswer = CopyPiece | PieceWritten | CopyGone | CopyFailed
 CallQuestion = RunTool | ReadResource | Ask
 RunOutcome = Ran | CallRefused | Contents
-BoxAnswer = RunOutcome | StillRunning | ResultTooLarge | BoxBusy | CallCancelled | Unknown | Misunderstood
+BoxAnswer = RunOutcome | StillRunning | NoResult
 
 read_question: Callable[[bytes], CallQuestion] = _decoder(CallQuestion)
 read_answer: Callable[[bytes], BoxAnswer] = _decoder(BoxAnswer)
@@ -427,7 +399,7 @@ def read_tools(data: bytes, expected_digest: str) -> tuple[ToolEntry, ...]:
             tool = _read_entry(entry)
         except BadMessage:
             continue
-        if all(map(_is_schema, (tool.schema, tool.listed))):
+        if all(map(_is_schema, (tool.input_schema, tool.listed_schema))):
             found.setdefault(tool.name, tool)
     return tuple(found.values())
 

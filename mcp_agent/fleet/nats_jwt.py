@@ -90,7 +90,7 @@ def account_token(
 
 
 def scope(
-    signer: str, role: str, *, publish: Sequence[str], subscribe: Sequence[str], responds: bool
+    signer: str, role: str, publish: Sequence[str], subscribe: Sequence[str], *, responds: bool
 ) -> dict[str, Any]:
     """What users may do that `signer` signs: `{{name()}}` in a subject is the name of the user."""
     template: dict[str, Any] = {

@@ -64,7 +64,7 @@ def remote_tools(directory: Directory, taken: Collection[str]) -> list[Tool]:
 def _remote_tool(entries: Sequence[ToolEntry], *, takes_box: bool) -> RemoteTool:
     """One tool of several entries of its name, the most common first."""
     entry = entries[0]
-    schema, listed = entry.schema or {"type": "object"}, entry.listed or {"type": "object"}
+    schema, listed = entry.input_schema or {"type": "object"}, entry.listed_schema or {"type": "object"}
     has_own_box = BOX in schema.get("properties", {})
     if takes_box and not has_own_box:
         schema, listed = _with_box(schema), _with_box(listed)

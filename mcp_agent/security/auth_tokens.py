@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mcp_agent.security.state_folder import mode_if_exposed
+from mcp_agent.settings import suggest
 from registry.profiles import Form
 from registry.user_error import UsageError, UserError
 from tools.files import disk
@@ -330,8 +331,9 @@ def find(known: list[_Named], name: str) -> _Named:
     for client in known:
         if client.name == name:
             return client
-    names = ", ".join(client.name for client in known) or "none"
-    raise BadToken(f"there is no token {name!r}; there are: {names}")
+    names = [client.name for client in known]
+    hint = suggest(name, names) or f"; there are: {', '.join(names) or 'none'}"
+    raise BadToken(f"there is no token {name!r}{hint}")
 
 
 def _create_owner_token(path: Path) -> str:

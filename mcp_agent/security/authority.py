@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 _AUTHORITY = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9_.-]*)))(?::([0-9]{1,5}))?")
@@ -23,7 +22,6 @@ class Authority(NamedTuple):
     port: int | None
 
 
-@lru_cache(maxsize=64)
 def parse_authority(value: bytes) -> Authority | None:
     """The host and port of a Host header; None if the value is anything else."""
     match = _AUTHORITY.fullmatch(value)

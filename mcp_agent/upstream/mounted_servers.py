@@ -134,7 +134,7 @@ class Mounts:
 
     def _named_facts(self, category: str) -> dict[str, Any]:
         if category not in self._mounts:
-            raise UnknownName(f"no server is mounted as {category[:100]!r}", ", ".join(self._mounts) or None)
+            raise UnknownName.among("no server is mounted as", category, self._mounts)
         instances = [each for key, each in self._upstreams.items() if key[0] == category]
         facts = instances[-1].facts if instances else {"state": "not started"}
         known = self._known[category]

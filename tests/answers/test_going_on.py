@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mcp_agent.answers.budget import MOST_MESSAGE_BYTES
+from mcp_agent.answers.reply import Compact
 from mcp_agent.app import compose_daemon
-from mcp_agent.calls.call import Call, Caller, Success
+from mcp_agent.calls.call import Call, Caller, Page, Success
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from mcp_agent.protocol.methods import tool_result
@@ -24,6 +25,7 @@ from registry.profiles import Form
 from tests.support.daemon import Daemon as RunningDaemon
 from tests.support.peers import Connect
 
+_SHORT_BYTES = 8_000
 _FROM_LINE = re.compile(r"go on with fs_read_range from line (\d+)")
 _FROM_PLACE = re.compile(r"go on with start_line=(\d+)(?: start_byte=(\d+))?")
 _CURSOR = re.compile(r"go on with cursor=(\d+)")
@@ -34,13 +36,16 @@ _GAP = re.compile(
     r"end_line=(-?\d+); search it: fs_grep base=\2\]\n",
     re.MULTILINE,
 )
+_MARKER = re.compile(r"^⟦PRUNED: prune_id=(\S+) lines (\d+)-(\d+) \(\d+\) reason=.*⟧$", re.MULTILINE)
 
 
 class Wire(NamedTuple):
-    """How a client is connected: what it calls itself decides on the form."""
+    """How a client is connected, and with that its budget: what it calls itself, its profile, and what it asks."""
 
     transport: str
     client: str = ""
+    profile: str | None = None
+    question: str | None = None
 
     @property
     def is_text(self) -> bool:
@@ -56,6 +61,7 @@ WIRES = (
     Wire("stdio", "@cline/core"),
     Wire("http", "qwen-cli-mcp-client-1"),
 )
+BUDGETS = (*WIRES, Wire("http", profile="compact"), Wire("http", question="where is abc?"))
 
 
 class Reader:
@@ -68,10 +74,14 @@ class Reader:
     async def call(self, tool: str, **arguments: Any) -> Any:
         """The object, or the text in text form. Every message is checked for its size."""
         form: Form = "json" if self.wire.transport in ("openapi", "rpc") else "auto"
-        caller = Caller("owner", Access(), self.wire.transport, self.wire.client, form, connection="one")
+        access = Access(self.wire.profile)
+        caller = Caller("owner", access, self.wire.transport, self.wire.client, form, connection="one")
         outcome = await self.daemon.dispatcher.call(Call("test", caller, tool, arguments))
-        assert isinstance(outcome, Success), outcome
+        assert isinstance(outcome, Success | Page), outcome
         written = outcome.written
+        if isinstance(written, Compact):
+            assert len(written.encoded) < _SHORT_BYTES
+            return orjson.loads(written.encoded)
         if self.wire.transport == "openapi":
             assert isinstance(written, bytes)
             assert len(written) < MOST_MESSAGE_BYTES
@@ -80,15 +90,18 @@ class Reader:
         return orjson.loads(written) if isinstance(written, bytes) else written
 
     async def file(self, path: str, **size: int) -> str:
-        """A whole file: fs_read, and fs_read_range as often as it takes."""
-        answer = await self.call("fs_read", path=path, **size)
+        """A whole file: fs_read, and fs_read_range as often as it takes. What a question left out is brought back."""
+        if self.wire.profile is not None:
+            return await self.range(path, 1)
+        asked = {} if self.wire.question is None else {"context_focus_question": self.wire.question}
+        answer = await self.call("fs_read", path=path, **size, **asked)
         content: str
         if self.wire.is_text:
             header, _, content = answer.partition("\n")
             found = _FROM_LINE.search(header)
             following = int(found[1]) if found else None
         else:
-            content, following = answer["content"], answer.get("next_line")
+            content, following = await self._unpruned(answer["content"]), answer.get("next_line")
         if following is None:
             return content
         # The line to go on from is the first that is not all there.
@@ -101,13 +114,27 @@ class Reader:
         read = ""
         while True:
             answer = await self.call("fs_read_range", path=path, start_line=line, end_line=end, start_byte=byte)
-            following = self._next_place(answer)
             content: str = answer.partition("\n")[2] if self.wire.is_text else answer["content"]
+            while not self.wire.is_text and "nextCursor" in answer:
+                del answer["hint"]
+                answer |= await self.call("fs_read_range", cursor=answer.pop("nextCursor"))
+                content += answer["content"]
+            following = self._next_place(answer)
             if following is None:
                 return read + content
             assert following > (line, byte or 0), "it goes on where it was"
             line, byte = following
             read += content if byte else f"{content}\n"
+
+    async def _unpruned(self, text: str) -> str:
+        """`text` with the lines that its markers stand for."""
+        read, end = "", 0
+        for marker in _MARKER.finditer(text):
+            ranges = [{"start_line": int(marker[2]), "end_line": int(marker[3])}]
+            answer = await self.call("recover_text", prune_id=marker[1], ranges=ranges, include_line_numbers=False)
+            read += text[end : marker.start()] + answer["raw_text"]
+            end = marker.end()
+        return read + text[end:]
 
     def _next_place(self, answer: Any) -> tuple[int, int] | None:
         if self.wire.is_text:
@@ -180,7 +207,7 @@ _ALPHABETS = ("abc ", '"\\', "\x1b\t", "äß", "☃😀a", "{}:")
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    wire=st.sampled_from(WIRES),
+    wire=st.sampled_from(BUDGETS),
     text=st.builds(
         _text,
         st.integers(0, 50),
@@ -198,7 +225,9 @@ _ALPHABETS = ("abc ", '"\\', "\x1b\t", "äß", "☃😀a", "{}:")
 @example(Wire("rpc"), "x" * 1_500_000, "utf-8", None)
 @example(Wire("http"), "☃😀a" * 400_000, "utf-16", None)
 @example(Wire("openapi"), _text(3, 9_000, 150, 0, "\x1b", "\r\n"), "utf-8", 5_000_000)
-async def test_going_on_from_every_next_gives_the_file_byte_for_byte(
+@example(Wire("http", profile="compact"), _text(5, 700, 150, 9_000, "☃😀a", "\r\n"), "utf-16", None)
+@example(Wire("http", question="where is abc?"), _text(7, 4_000, 200, 0, "abc ", "\n"), "utf-8", 5_000_000)
+async def test_going_on_from_every_next_cursor_and_marker_gives_the_file_byte_for_byte(
     tmp_path: Path, wire: Wire, text: str, codec: str, size: int | None
 ) -> None:
     async with composed(tmp_path / "host") as daemon:

@@ -28,6 +28,7 @@ _TOKEN = "benchmark-token-of-32-characters"
 _ERA: Era = "2025-11-25"
 _FILE_MB = _OUTPUT_MB = 100
 _MANY, _FEW = 500, 5
+_AT_ONCE = 8
 _PATIENCE_S = 30.0
 
 Call = Callable[[], object]
@@ -49,6 +50,14 @@ def rows() -> list[Row]:
         ),
         Row("fleet-call-bare", "the same: its p50", _BARE, "µs", Goal(1.7), _bare_latency),
         Row("fleet-call-bare-cpu", "the same: its processor time", _BARE, "µs", Goal(2.3), _bare_processor_time),
+        Row(
+            "fleet-call-bare-eight",
+            f"the same for {_AT_ONCE} clients at once, a call",
+            _BARE,
+            "µs",
+            Goal(1.5),
+            _bare_at_once,
+        ),
         Row(
             "fleet-copy",
             f"box_copy of {_FILE_MB} MB",
@@ -162,6 +171,28 @@ def _bare_processor_time(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
         (gateway, through), (floor, bare) = _gateway_and_bare(stack, bench)
         ours = _processor_time(gateway, _echo(through), bench)
         yield ours, _processor_time(floor, _echo_unopened(bare), bench)
+
+
+@contextmanager
+def _bare_at_once(bench: Bench) -> Iterator[tuple[Meter, Meter]]:
+    with ExitStack() as stack:
+        (_, through), (_, bare) = _gateway_and_bare(stack, bench)
+        ours = [opened_http(f"{through}/mcp", _ERA, _TOKEN) for _ in range(_AT_ONCE)]
+        floor = [unopened_http(f"{bare}/mcp", _ERA, _TOKEN) for _ in range(_AT_ONCE)]
+        yield _p50(_echoes(ours), bench, 1e6 / _AT_ONCE), _p50(_echoes(floor), bench, 1e6 / _AT_ONCE)
+
+
+def _echoes(clients: list[HttpClient]) -> Call:
+    """A call of each client, all under way at once."""
+    requests = [http_call(client, _ERA, "echo", {"text": "hello"}) for client in clients]
+
+    def call() -> None:
+        for client, request in zip(clients, requests, strict=True):
+            client.send(request)
+        for client in clients:
+            client.receive()
+
+    return call
 
 
 def _gateway_and_bare(stack: ExitStack, bench: Bench) -> tuple[tuple[Program, str], tuple[Program, str]]:

@@ -46,7 +46,14 @@ class HttpClient:
 
     def exchange(self, request: bytes) -> Response:
         """Send a written request and read its answer. Raises RuntimeError unless it is a success."""
+        self.send(request)
+        return self.receive()
+
+    def send(self, request: bytes) -> None:
         self._socket.sendall(request)
+
+    def receive(self) -> Response:
+        """The answer to what was sent. Raises RuntimeError unless it is a success."""
         data = self._received()
         while (end := data.find(b"\r\n\r\n")) < 0:
             data += self._received()

@@ -45,10 +45,10 @@ async def measure(count: int, server: NatsServer) -> None:
         f"a box at the server    {kb:.0f} kB, {(_processor_s(server.pid) - before_s) / count * 1e6:.0f} µs to connect"
     )
 
-    bus = await Bus.connect(server.url, name="measure", inbox_prefix="_INBOX.gateway.measure")
-    directory = Directory()
+    bus = Bus(server.url, name="measure", inbox_prefix="_INBOX.gateway.measure")
+    directory = Directory(bus)
     directory.tool_sets["0123"] = ()
-    await directory.join(bus)
+    await bus.start()
     boxes.stdin.write(b"facts\n")
     await boxes.stdout.readline()
     while len(directory.boxes) < count:

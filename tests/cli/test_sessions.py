@@ -22,6 +22,8 @@ async def test_sessions_are_listed_with_their_state(daemon: Daemon) -> None:
     assert [line.split()[:2] for line in lines] == [[running, "running"], [ended, "exit"]]
     assert lines[0].endswith("exec sleep 300")
     assert [each["exit_code"] for each in json.loads(daemon.cli("sessions", "list", "--json").stdout)] == [None, 3]
+    offered = command(daemon.home, "__complete", "sessions", "stop", "").stdout.split()
+    assert sorted(offered) == sorted([running, ended])
 
 
 async def test_tail_prints_what_a_session_prints_and_ends_as_it_ends(daemon: Daemon) -> None:

@@ -21,10 +21,10 @@ from tools.kit.errors import BoxUnreachable
 async def test_without_nats_no_other_box_is_recommended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(box_calls, "_RECONNECT_S", 0.5)
     with nats_server(tmp_path) as server:
-        bus = await Bus.connect(server.url, name="test", inbox_prefix="_INBOX.test")
+        bus = Bus(server.url, name="test", inbox_prefix="_INBOX.test")
+        calls = BoxCalls(bus, Directory(bus), "gw")
+        await bus.start()
         try:
-            calls = BoxCalls(Directory(), "gw")
-            calls.join(bus)
             server.kill()
             await eventually(lambda: bus.problem)
             call = Call("test", Caller("owner", Access(), "rpc"), "shell_exec", {"command": "true"})

@@ -7,21 +7,31 @@ import contextlib
 import hashlib
 import json
 import os
-import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcp_agent.fleet.bus import Bus, NotPermitted
 from mcp_agent.fleet.credentials import FleetKeys
-from mcp_agent.fleet.member_copies import Copy
-from mcp_agent.fleet.messages import CopyGone, CopyPiece, ReadPiece, encode, read_copy_answer
+from mcp_agent.fleet.member_copies import ArrivingFile, OfferedFile
+from mcp_agent.fleet.messages import (
+    CopyFailed,
+    CopyGone,
+    CopyPiece,
+    PieceWritten,
+    ReadPiece,
+    WritePiece,
+    encode,
+    read_copy_answer,
+)
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
 from tests.support.waiting import PATIENCE_S, eventually
+from tools.files import disk
 
 LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 MIB = 1024 * 1024
@@ -175,30 +185,31 @@ async def test_many_small_files_are_copied_one_after_another(gateway: Daemon, tm
     assert await asyncio.gather(*map(once, range(220))) == [True] * 220
 
 
-async def test_an_offer_that_is_read_holds_no_bytes_of_the_file(tmp_path: Path) -> None:
-    """Seen: each offer kept the last piece that was read, so a hundred of them held 90 MB."""
-    source = tmp_path / "source"
-    source.write_bytes(bytes(2 * MIB))
-    copies = []
-    tracemalloc.start()
-    try:
-        for _ in range(20):
-            reading = Copy(os.open(source, os.O_RDONLY), 2 * MIB, is_written=False)
-            copies.append(reading)
-            # The second question is that of a gateway that did not get the answer.
-            for offset in (0, 0, MIB, MIB):
-                piece = await reading.answer(ReadPiece("ticket", offset, MIB))
-                assert isinstance(piece, CopyPiece)
-                assert len(piece.data) == MIB
-        del piece
-        assert tracemalloc.get_traced_memory()[0] < 4 * MIB
-        end = await copies[0].answer(ReadPiece("ticket", 2 * MIB, MIB))
-        assert end == CopyPiece(b"", hashlib.sha256(bytes(2 * MIB)).hexdigest())
-        assert await copies[0].answer(ReadPiece("ticket", 2 * MIB, MIB)) == end
-    finally:
-        tracemalloc.stop()
-        for each in copies:
-            each.close()
+def test_only_the_file_that_was_offered_is_read(tmp_path: Path) -> None:
+    source, question = tmp_path / "source", ReadPiece("ticket", 0, MIB)
+    source.write_bytes(b"offered")
+    offered = OfferedFile(source, disk.identity(source.stat()))
+    for _ in range(2):
+        assert offered.piece(question) == CopyPiece(b"offered", hashlib.sha256(b"offered").digest())
+    source.rename(tmp_path / "elsewhere")
+    (tmp_path / "another").write_bytes(b"another")
+    source.symlink_to(tmp_path / "another")
+    assert isinstance(offered.piece(question), CopyFailed)
+
+
+async def test_what_arrives_is_written_once_in_order_and_as_it_was_sent(tmp_path: Path) -> None:
+    with (tmp_path / "target").open("w+b") as opened:
+        arriving = ArrivingFile(opened.fileno(), 6)
+        pieces = [
+            WritePiece("ticket", at, data, hashlib.sha256(data).digest()) for at, data in ((0, b"abc"), (3, b"def"))
+        ]
+        assert isinstance(arriving.take(pieces[1]), CopyFailed)
+        damaged = arriving.take(msgspec.structs.replace(pieces[0], data=b"abd"))
+        assert damaged == CopyFailed("what has arrived has another checksum than what was sent")
+        for piece in (pieces[0], pieces[0], pieces[1], pieces[1]):
+            assert arriving.take(piece) == PieceWritten()
+        assert arriving.sha256 == hashlib.sha256(b"abcdef").hexdigest()
+        assert (tmp_path / "target").read_bytes() == b"abcdef"
 
 
 async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path) -> None:
@@ -284,7 +295,8 @@ async def test_with_credentials_nobody_reads_without_the_ticket_of_an_offer(tmp_
         async with gateway.http() as client:
             boot = (await client.get("/api/boxes/one")).json()["boot"]
         for name, prefix in (("gw", "_INBOX.gateway.gw"), ("two", "_INBOX.box.two")):
-            stranger = await Bus.connect(server.url, name=name, credentials=files[name], inbox_prefix=prefix)
+            stranger = Bus(server.url, name=name, credentials=files[name], inbox_prefix=prefix)
+            await stranger.start()
             try:
                 asked = encode(ReadPiece("guessed", 0, 100)), PATIENCE_S
                 if name == "gw":

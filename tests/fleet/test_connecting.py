@@ -26,6 +26,12 @@ def server(tmp_path: Path) -> Iterator[NatsServer]:
         yield started
 
 
+async def _connected(url: str, credentials: Path | None = None) -> Bus:
+    bus = Bus(url, name="test", credentials=credentials, inbox_prefix="_INBOX")
+    await bus.start()
+    return bus
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -36,15 +42,16 @@ def server(tmp_path: Path) -> Iterator[NatsServer]:
         ("nats://127.0.0.1,nats.example", "no credentials are given"),
     ],
 )
-async def test_an_address_that_cannot_be_used_is_refused(url: str, message: str) -> None:
+def test_an_address_that_cannot_be_used_is_refused(url: str, message: str) -> None:
     with pytest.raises(FleetError, match=message):
-        await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+        Bus(url, name="test", inbox_prefix="_INBOX")
 
 
 async def test_a_server_that_is_not_there_is_named(server: NatsServer) -> None:
     server.kill()
-    with pytest.raises(FleetError, match=f"NATS at {server.host}:{server.port} cannot be used: .*refused"):
-        await Bus.connect(server.url, name="test", inbox_prefix="_INBOX")
+    bus = await _connected(server.url)
+    assert f"NATS at {server.host}:{server.port} cannot be used: Connection refused" in str(bus.problem)
+    await bus.close()
 
 
 async def test_a_server_of_small_messages_is_refused_with_what_to_set(tmp_path: Path) -> None:
@@ -57,7 +64,7 @@ async def test_a_wrong_password_is_named_without_showing_it(tmp_path: Path) -> N
     with nats_server(tmp_path, _CLOSED) as server:
         url = server.url.replace("nats://", "nats://few:secret@")
         with pytest.raises(FleetError, match=REFUSED) as error:
-            await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+            await _connected(url)
         assert "secret" not in str(error.value)
 
 
@@ -65,7 +72,7 @@ async def test_an_address_with_tls_is_never_connected_to_in_plain_text(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(FleetError, match="does not encrypt"):
-        await Bus.connect(server.url.replace("nats://", "tls://"), name="test", inbox_prefix="_INBOX")
+        await _connected(server.url.replace("nats://", "tls://"))
     folder = self_signed(tmp_path)
     encrypting = NatsServer(
         tmp_path, f'tls {{ cert_file: "{folder}/cert.pem", key_file: "{folder}/key.pem" }}', host="127.0.0.1"
@@ -74,9 +81,9 @@ async def test_an_address_with_tls_is_never_connected_to_in_plain_text(
     try:
         url = encrypting.url.replace("nats://", "tls://")
         with pytest.raises(FleetError, match="its certificate is not trusted"):
-            await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+            await _connected(url)
         monkeypatch.setenv("SSL_CERT_FILE", str(folder / "cert.pem"))
-        bus = await Bus.connect(url, name="test", inbox_prefix="_INBOX")
+        bus = await _connected(url)
         assert bus.is_connected
         await bus.close()
     finally:
@@ -97,7 +104,7 @@ async def test_a_file_that_holds_no_credentials_is_refused(server: NatsServer, t
     file = tmp_path / "gpu1.creds"
     file.write_text(text)
     with pytest.raises(FleetError, match="no credentials file of NATS"):
-        await Bus.connect(server.url, name="test", credentials=file, inbox_prefix="_INBOX")
+        await _connected(server.url, file)
 
 
 def test_without_the_extra_an_error_says_what_to_install() -> None:
@@ -106,7 +113,7 @@ import asyncio, sys
 sys.path.insert(0, {str(ROOT)!r})
 sys.modules["nats"] = None
 from mcp_agent.fleet.bus import Bus
-asyncio.run(Bus.connect("nats://127.0.0.1", name="x", inbox_prefix="_INBOX"))
+asyncio.run(Bus("nats://127.0.0.1", name="x", inbox_prefix="_INBOX").start())
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "the client of NATS is not installed" in ended.stderr

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from mcp_agent.fleet.bus import Bus, BusError, Disconnected, Message, NoResponders, NotPermitted
+from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, NotPermitted, Serve
 from mcp_agent.fleet.credentials import FleetKeys, Role
 from mcp_agent.fleet.nats_address import FleetError
 from tests.support.daemon import command
@@ -20,6 +20,7 @@ from tests.support.waiting import PATIENCE_S, eventually
 
 _PREFIX = {"member": "_INBOX.box", "gateway": "_INBOX.gateway"}
 _NAMES = {"member": "gpu1", "gateway": "main"}
+_NOTHING: Mapping[str, Serve] = {}
 
 
 class Fleet:
@@ -37,9 +38,14 @@ class Fleet:
         return file
 
     @contextlib.asynccontextmanager
-    async def connected(self, name: str, role: Role, lifetime_s: int | None = None) -> AsyncIterator[Bus]:
+    async def connected(
+        self, name: str, role: Role, serving: Mapping[str, Serve] = _NOTHING, *, lifetime_s: int | None = None
+    ) -> AsyncIterator[Bus]:
         file = self.credentials(name, role, lifetime_s)
-        bus = await Bus.connect(self.server.url, name=name, credentials=file, inbox_prefix=f"{_PREFIX[role]}.{name}")
+        bus = Bus(self.server.url, name=name, credentials=file, inbox_prefix=f"{_PREFIX[role]}.{name}")
+        for subject, serve in serving.items():
+            bus.serve(subject, serve)
+        await bus.start()
         try:
             yield bus
         finally:
@@ -60,16 +66,15 @@ async def answer(message: Message) -> None:
 
 
 async def test_one_role_serves_every_box(fleet: Fleet) -> None:
+    def served_by(name: str) -> dict[str, Serve]:
+        calls = (f"agent.{name}.b00t.{verb}.*" for verb in ("call", "read", "cancel"))
+        return dict.fromkeys((*calls, f"agent.{name}.who", "agent.who"), answer)
+
     async with (
-        fleet.connected("gpu1", "member") as first,
-        fleet.connected("gpu2", "member") as second,
+        fleet.connected("gpu1", "member", served_by("gpu1")),
+        fleet.connected("gpu2", "member", served_by("gpu2")),
         fleet.connected("main", "gateway") as gateway,
     ):
-        for name, member in (("gpu1", first), ("gpu2", second)):
-            for verb in ("call", "read", "cancel"):
-                await member.subscribe(f"agent.{name}.b00t.{verb}.*", answer)
-            await member.subscribe(f"agent.{name}.who", answer)
-            await member.subscribe("agent.who", answer)
         for name in ("gpu1", "gpu2"):
             for verb in ("call", "read", "cancel"):
                 subject = f"agent.{name}.b00t.{verb}.main"
@@ -86,9 +91,8 @@ async def test_beats_of_members_reach_gateways(fleet: Fleet) -> None:
 
     async with (
         fleet.connected("gpu1", "member") as member,
-        fleet.connected("main", "gateway") as gateway,
+        fleet.connected("main", "gateway", {"agent.*.beat": hear}),
     ):
-        await gateway.subscribe("agent.*.beat", hear)
         await member.publish("agent.gpu1.beat", b"")
         async with asyncio.timeout(PATIENCE_S):
             assert await heard.get() == "agent.gpu1.beat"
@@ -147,9 +151,9 @@ async def test_what_a_role_may_not_publish(fleet: Fleet, role: Role, subject: st
     ],
 )
 async def test_what_a_role_may_not_hear(fleet: Fleet, role: Role, subject: str) -> None:
-    async with fleet.connected(_NAMES[role], role) as bus:
-        with pytest.raises(NotPermitted):
-            await bus.subscribe(subject, answer)
+    with pytest.raises(FleetError, match="they do not allow to subscribe to"):
+        async with fleet.connected(_NAMES[role], role, {subject: answer}):
+            pass
 
 
 async def test_a_member_answers_a_request_once_and_to_an_inbox_only(
@@ -163,24 +167,22 @@ async def test_a_member_answers_a_request_once_and_to_an_inbox_only(
         await message.respond(b"second")
         served.put_nowait(message.reply)
 
+    reached: list[Message] = []
+
+    async def reach(message: Message) -> None:
+        reached.append(message)
+        await message.respond(b"")
+
     async with (
-        fleet.connected("gpu1", "member") as member,
-        fleet.connected("gpu2", "member") as victim,
+        fleet.connected("gpu1", "member", {"agent.gpu1.b00t.call.*": answer_twice}),
+        fleet.connected("gpu2", "member", {"agent.gpu2.b00t.call.*": reach}),
         fleet.connected("main", "gateway") as gateway,
     ):
-        reached: list[Message] = []
-
-        async def reach(message: Message) -> None:
-            reached.append(message)
-            await message.respond(b"")
-
-        await victim.subscribe("agent.gpu2.b00t.call.*", reach)
-        await member.subscribe("agent.gpu1.b00t.call.*", answer_twice)
         assert await gateway.request("agent.gpu1.b00t.call.main", b"", PATIENCE_S) == b"first"
         async with asyncio.timeout(PATIENCE_S):
             inbox = await served.get()
             assert inbox.startswith("_INBOX.gateway.main.")
-            await eventually(lambda: f"do not allow publish to {inbox.lower()}" in caplog.text)
+            await eventually(lambda: f"do not allow to publish to {inbox.lower()}" in caplog.text)
             await _publish_with_reply(fleet, "agent.gpu1.b00t.call.main", "agent.gpu2.b00t.call.other")
             assert await served.get() == ""
         await gateway.request("agent.gpu2.b00t.call.main", b"", PATIENCE_S)
@@ -210,9 +212,9 @@ async def test_credentials_of_another_fleet_are_refused(fleet: Fleet, tmp_path: 
     file = tmp_path / "gpu1.creds"
     file.write_text(other.invite("gpu1", "member", None))
     with pytest.raises(FleetError, match=REFUSED):
-        await Bus.connect(fleet.server.url, name="gpu1", credentials=file, inbox_prefix="_INBOX.box.gpu1")
+        await Bus(fleet.server.url, name="gpu1", credentials=file, inbox_prefix="_INBOX.box.gpu1").start()
     with pytest.raises(FleetError, match=REFUSED):
-        await Bus.connect(fleet.server.url, name="gpu1", inbox_prefix="_INBOX.box.gpu1")
+        await Bus(fleet.server.url, name="gpu1", inbox_prefix="_INBOX.box.gpu1").start()
 
 
 async def test_revoked_credentials_end_when_the_server_reads_its_accounts_again(tmp_path: Path) -> None:
@@ -228,11 +230,11 @@ async def test_revoked_credentials_end_when_the_server_reads_its_accounts_again(
                 async with fleet.connected("gpu1", "member"):
                     pass
             # The server may let go of everybody of an account that has changed; who is not revoked comes back.
-            await eventually(lambda: _is_subscribed(kept, "agent.gpu2.who"))
+            await eventually(lambda: kept.is_connected)
         # A new file for the same box is as good as the first one was.
         (tmp_path / "member-gpu1.creds").unlink()
-        async with fleet.connected("gpu1", "member") as again:
-            await again.subscribe("agent.gpu1.who", answer)
+        async with fleet.connected("gpu1", "member", {"agent.gpu1.who": answer}):
+            pass
 
 
 @pytest.mark.parametrize("name", ["", "GPU", "a.b", "*", "a b", ">", "x" * 41, "-a"])
@@ -260,13 +262,11 @@ async def test_the_commands_make_a_fleet_that_works(home: Path) -> None:
     assert (again.returncode, "gpu1.creds exists" in again.stderr) == (1, True)
 
     with nats_server(home, accounts) as server:
-        member = await Bus.connect(
-            server.url, name="gpu1", credentials=home / "gpu1.creds", inbox_prefix="_INBOX.box.gpu1"
-        )
-        gateway = await Bus.connect(
-            server.url, name="main", credentials=home / "main.creds", inbox_prefix="_INBOX.gateway.main"
-        )
-        await member.subscribe("agent.gpu1.b00t.call.*", answer)
+        member = Bus(server.url, name="gpu1", credentials=home / "gpu1.creds", inbox_prefix="_INBOX.box.gpu1")
+        gateway = Bus(server.url, name="main", credentials=home / "main.creds", inbox_prefix="_INBOX.gateway.main")
+        member.serve("agent.gpu1.b00t.call.*", answer)
+        await member.start()
+        await gateway.start()
         assert await gateway.request("agent.gpu1.b00t.call.main", b"", PATIENCE_S)
 
         revoked = command(home, "fleet", "revoke", "gpu1")
@@ -311,14 +311,6 @@ def test_without_keys_the_first_step_is_named(home: Path, arguments: tuple[str, 
     assert "`mcp-agent fleet init` makes them" in ended.stderr
 
 
-async def _is_subscribed(bus: Bus, subject: str) -> bool:
-    try:
-        await bus.subscribe(subject, answer)
-    except Disconnected:
-        return False
-    return True
-
-
 async def _publish_with_reply(fleet: Fleet, subject: str, reply: str) -> None:
     """As no gateway of ours does."""
     import nats
@@ -334,15 +326,15 @@ def test_who_joins_with_the_credentials_of_another_is_told_whose_are_wanted(flee
     for asked, expected in (
         (
             ("serve", "--box", "gpu1", "--no-listen", "--creds", str(others)),
-            "answers to mcp-agent box gpu1 may not be heard",
+            "these credentials are not those of mcp-agent box gpu1",
         ),
         (
             ("gateway", "--name", "spare", "--port", "0", "--creds", str(gateway)),
-            "answers to mcp-agent gateway spare may not be heard",
+            "these credentials are not those of mcp-agent gateway spare",
         ),
         (
             ("gateway", "--name", "gpu2", "--port", "0", "--creds", str(others)),
-            "answers to mcp-agent gateway gpu2 may not be heard",
+            "these credentials are not those of mcp-agent gateway gpu2",
         ),
         (("serve", "--box", "gpu1", "--no-listen"), "credentials (--creds)"),
     ):

@@ -44,12 +44,13 @@ _TOOLS = pack_tools([_READ])
 async def _directory(folder: Path, count: int, tools: bytes = _TOOLS) -> AsyncIterator[tuple[Directory, Swarm, Bus]]:
     """A directory that knows so many boxes, all with the same tools; and a connection to be any other box on."""
     with nats_server(folder) as server:
-        boxes = await Bus.connect(server.url, name="swarm", inbox_prefix="_INBOX.swarm")
-        gateway = await Bus.connect(server.url, name="gateway", inbox_prefix="_INBOX.gateway.gw")
-        swarm, directory = Swarm(boxes, count, tools), Directory()
+        boxes = Bus(server.url, name="swarm", inbox_prefix="_INBOX.swarm")
+        gateway = Bus(server.url, name="gateway", inbox_prefix="_INBOX.gateway.gw")
+        swarm, directory = Swarm(boxes, count, tools), Directory(gateway)
+        gateway.on_connected = directory.ask_everybody
         try:
-            await swarm.join()
-            await directory.join(gateway)
+            await boxes.start()
+            await gateway.start()
             await eventually(lambda: len(directory.boxes), lambda found: found == count)
             yield directory, swarm, boxes
         finally:
@@ -173,12 +174,12 @@ def test_what_a_box_says_of_its_tools_is_taken_as_far_as_it_can_be_offered() -> 
         5,
         {},
         {"name": "a tool", "category": "x", "effect": "read"},
-        {"name": "a", "category": "x", "effect": "read", "schema": []},
-        {"name": "b", "category": "x", "effect": "read", "schema": {"properties": 5}},
+        {"name": "a", "category": "x", "effect": "read", "input_schema": []},
+        {"name": "b", "category": "x", "effect": "read", "input_schema": {"properties": 5}},
         {"name": "c", "category": "x", "effect": "read", "aliases": "none"},
         {"name": "d", "category": "x", "effect": "read", "hints": []},
         {"name": "e", "category": "x", "effect": "harmless"},
-        {"name": "f", "category": "x", "effect": "read", "listed": deep},
+        {"name": "f", "category": "x", "effect": "read", "listed_schema": deep},
         {"name": "fs_read", "category": "filesystem", "effect": "read"},
     ]
     data = msgspec.json.encode(odd)

@@ -74,7 +74,8 @@ def test_of_two_that_join_at_the_same_time_not_both_stay(fleet: Fleet, tmp_path:
 async def test_no_message_ends_a_running_box(fleet: Fleet) -> None:
     """Somebody with the credentials of the box beats as an older start of it would, and asks and leaves in its name."""
     box = _daemon(fleet.member("one", "--port", "0"))
-    bus = await Bus.connect(fleet.url, name="forger", inbox_prefix="_INBOX.box.one")
+    bus = Bus(fleet.url, name="forger", inbox_prefix="_INBOX.box.one")
+    await bus.start()
     for forged in (Beat("0", "x"), Leaves("1"), Leaves("0"), Who(boot="0"), Who(), {"age_s": 1e9, "boot": "0"}):
         for subject in ("agent.one.beat", "agent.one.who", "agent.who"):
             await bus.publish(subject, encode(forged))

@@ -29,9 +29,10 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Daemon]:
     gate = Gate(discover(), Profiles(DEFAULT_PROFILE, SHIPPED))
     tools = pack_tools(map(ToolEntry.of, gate.visible(Access())))
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
-        bus = await Bus.connect(server.url, name="swarm", inbox_prefix="_INBOX.swarm")
+        bus = Bus(server.url, name="swarm", inbox_prefix="_INBOX.swarm")
+        Swarm(bus, _BOXES, tools)
+        await bus.start()
         try:
-            await Swarm(bus, _BOXES, tools).join()
             daemon = fleet.gateway().daemon
             assert daemon is not None
             await eventually(lambda: call(daemon, "boxes"), lambda found: found["total"] == _BOXES)

@@ -206,9 +206,10 @@ async def test_a_session_that_nobody_watches_costs_no_traffic(tmp_path: Path) ->
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         fleet.member("one")
         gateway = _daemon(fleet.gateway())
-        spy = await Bus.connect(server.url, name="spy", inbox_prefix="_INBOX.spy")
+        spy = Bus(server.url, name="spy", inbox_prefix="_INBOX.spy")
+        spy.serve("agent.*.*.read.*", note)
+        await spy.start()
         try:
-            await spy.subscribe("agent.*.*.read.*", note)
             session = await _start(gateway, "one", "seq 1 1000; read go")
             printed = {"session_id": session, "input": "", "wait_ms": 20_000, "until": "^1000$"}
             assert (await call(gateway, "shell_send_input", **printed))["matched"] is True

@@ -128,7 +128,7 @@ def test_without_a_nats_server_it_says_what_to_install(home: Path, tmp_path: Pat
     program = f"""
 import sys
 sys.executable = {str(python)!r}
-from mcp_agent.fleet.nats_server import find_nats_server
+from mcp_agent.fleet.trial import find_nats_server
 find_nats_server()
 """
     ended = subprocess.run(

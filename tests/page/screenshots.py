@@ -34,7 +34,7 @@ _BOX_VIEWS = (
     ("boxes", "", "a.box-row"),
     ("boxes", "gpu1/sessions", ".session-chip"),
     ("boxes", "gpu1/files", ".file-row"),
-    ("boxes", "gpu1/activity", ".box-call"),
+    ("boxes", "gpu1/activity", ".box-log td"),
     ("boxes", "gpu1/health", ".tile"),
     ("activity", "", ".box-bar select"),
 )

@@ -83,8 +83,8 @@ async def test_the_calls_on_a_box_are_shown_as_they_happen(browser: Browser, gat
         await window.view("boxes", "two/activity")
         await call(gateway, "shell_exec", command="exit 3", box="two")
         await call(gateway, "fs_list", path="/", box="one")
-        await expect(page.locator(".box-call", has_text="shell_exec").first).to_be_visible()
-        await expect(page.locator(".box-call", has_text="fs_list")).to_have_count(0)
+        await expect(page.locator(".box-log tr", has_text="shell_exec").first).to_be_visible()
+        await expect(page.locator(".box-log tr", has_text="fs_list")).to_have_count(0)
         await window.view("activity")
         await expect(page.locator(".log-row").first).to_contain_text("on one")
 

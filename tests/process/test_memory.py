@@ -13,7 +13,7 @@ import pytest
 
 from mcp_agent.calls.call import Call, Success
 from mcp_agent.calls.observers import EndedCall, RecentResults
-from mcp_agent.fleet.remembered_answers import RememberedAnswers
+from mcp_agent.fleet.member_calls import RememberedAnswers
 from mcp_agent.process.memory import exact_copy
 from mcp_agent.transports.sse_frames import Replay
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mcp_agent.fleet.nats_server import find_nats_server
+from mcp_agent.fleet.trial import find_nats_server
 from tests.support import ROOT
 from tests.support.daemon import COMMAND, Daemon, environment
 from tests.support.nats import free_port

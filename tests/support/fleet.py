@@ -151,11 +151,9 @@ class Swarm:
         self._bus = bus
         self._tools = tools
         self.names = [f"box{number:04}" for number in range(count)]
-
-    async def join(self) -> None:
-        await self._bus.subscribe("agent.*.who", self._serve_who)
-        await self._bus.subscribe("agent.who", self._serve_question)
-        await self.beat()
+        bus.serve("agent.*.who", self._serve_who)
+        bus.serve("agent.who", self._serve_question)
+        bus.on_connected = self.beat
 
     async def beat(self) -> None:
         for name in self.names:

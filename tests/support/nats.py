@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_agent.fleet.nats_server import command_with_parent, find_nats_server
+from mcp_agent.fleet.trial import command_with_parent, find_nats_server
 from tests.support.waiting import eventually_sync
 
 # What a client says that is not let in. The server's own word is lost if it closes the connection early.

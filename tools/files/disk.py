@@ -7,10 +7,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import functools
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -83,7 +81,7 @@ def read_up_to(descriptor: int, limit: int, expected: int) -> bytes:
     data = os.pread(descriptor, min(limit, expected + 1), 0)
     if len(data) <= expected or len(data) == limit:
         return data
-    # It has grown, or it is one of /proc, whose size is 0.
+    # The file has grown, or it is in /proc, where sizes are 0.
     parts, size = [data], len(data)
     while size < limit and (data := os.pread(descriptor, min(limit - size, _COPY_BYTES), size)):
         parts.append(data)
@@ -126,12 +124,9 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def widen_pipe(descriptor: int) -> None:
-    """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
-    if sys.platform.startswith("linux"):
-        import fcntl
-
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    """Enlarge a pipe, so that its writer can go on while we handle earlier output."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
@@ -193,15 +188,14 @@ def lock(descriptor: int, *, wait: bool = True) -> bool:
 def copy_bytes(source: int, target: int, size: int, start: int = 0) -> int:
     """Copy up to `size` bytes, from `start` on, to where another open file is; how many there were."""
     done = 0
-    if hasattr(os, "copy_file_range"):
-        try:
-            while done < size and (
-                count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=start + done)
-            ):
-                done += count
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
-                raise
+    try:
+        while done < size and (
+            count := os.copy_file_range(source, target, min(size - done, 1 << 30), offset_src=start + done)
+        ):
+            done += count
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF):
+            raise
     while done < size and (data := os.pread(source, min(size - done, _COPY_BYTES), start + done)):
         write_all(target, data)
         done += len(data)
@@ -225,11 +219,10 @@ def _copy_status(source: Path, status: os.stat_result, writing: int) -> None:
     own = os.fstat(writing)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         os.fchown(writing, status.st_uid, status.st_gid)
-    if hasattr(os, "listxattr"):
-        with contextlib.suppress(OSError):
-            for name in os.listxattr(source, follow_symlinks=False):
-                with contextlib.suppress(OSError):
-                    os.setxattr(writing, name, os.getxattr(source, name, follow_symlinks=False))
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source, follow_symlinks=False):
+            with contextlib.suppress(OSError):
+                os.setxattr(writing, name, os.getxattr(source, name, follow_symlinks=False))
     os.fchmod(writing, stat.S_IMODE(status.st_mode))
 
 
@@ -277,7 +270,7 @@ def restore(image: Path, writing: int) -> None:
 
 
 def cut(writing: int, before: list[int]) -> None:
-    """Give an open file the length and the time that it had, by its `identity` of then."""
+    """Restore the length and the time of an open file from its earlier `identity`."""
     os.ftruncate(writing, before[2])
     os.utime(writing, ns=(before[3], before[3]))
     os.fsync(writing)
@@ -292,10 +285,7 @@ def overwrite(reading: int, writing: int) -> None:
     os.fsync(writing)
 
 
-@functools.cache
 def _renameat2() -> Callable[..., int] | None:
-    if not sys.platform.startswith("linux"):
-        return None
     import ctypes
 
     try:

@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import stat
-import sys
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,11 +23,11 @@ _OPENAT2 = 437
 _AT_FDCWD = -100
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
-# What has been opened with it serves only as a place to open other things at.
-PLACE_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_DIRECTORY
-# For a look at what is there, without reading it: a pipe or a device is not disturbed.
-LOOK_FLAGS = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
-# Below so many levels, a folder is opened from the base on.
+# Such a descriptor serves only as a place to open other files at.
+PLACE_FLAGS = os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY
+# To look at a file without reading it: a pipe or a device is not disturbed.
+LOOK_FLAGS = os.O_PATH | os.O_CLOEXEC
+# Deeper than this, a folder is opened from the base on.
 _OPEN_LEVELS = 64
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -63,7 +63,7 @@ def path_of_open(descriptor: int) -> Path | None:
 
 def path_through(descriptor: int, path: Path) -> Path:
     """A /proc path of the open folder, which is at `path`; it stays valid after a rename."""
-    return Path(f"/proc/self/fd/{descriptor}") if _has_descriptor_paths() else path
+    return Path(f"/proc/self/fd/{descriptor}") if Path("/proc/self/fd").is_dir() else path
 
 
 @contextlib.contextmanager
@@ -151,15 +151,8 @@ class Descent:
 
 
 @functools.cache
-def _has_descriptor_paths() -> bool:
-    return Path("/proc/self/fd").is_dir()
-
-
-@functools.cache
 def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
-    """The system call; None where there is none, or where a sandbox refuses it."""
-    if not sys.platform.startswith("linux"):
-        return None
+    """The system call; None where there is none, or where a sandbox refuses it. To look takes as long as four opens."""
     import ctypes
 
     try:
@@ -169,11 +162,9 @@ def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
     system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     system_call.restype = ctypes.c_long
 
-    def how(flags: int, resolve: int) -> bytes:
-        return b"".join(value.to_bytes(8, sys.byteorder) for value in (flags, 0, resolve))
-
     def openat2(path: str | bytes, flags: int, folder: int | None) -> int:
-        data = how(flags, _RESOLVE_NO_SYMLINKS if folder is None else _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+        # struct open_how: flags, mode, resolve.
+        data = struct.pack("QQQ", flags, 0, _RESOLVE_NO_SYMLINKS | (0 if folder is None else _RESOLVE_BENEATH))
         place = _AT_FDCWD if folder is None else folder
         descriptor = system_call(_OPENAT2, place, os.fsencode(path), data, len(data))
         if descriptor < 0:
@@ -207,7 +198,7 @@ def _open_part(part: str, flags: int, place: int) -> int:
     try:
         return os.open(part, flags | _NO_LINK, dir_fd=place)
     except NotADirectoryError:
-        # So it is for a link, too, where a folder is asked for.
+        # A link gives the same error where a folder is asked for.
         if stat.S_ISLNK(os.stat(part, dir_fd=place, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
         raise

@@ -1,15 +1,18 @@
-"""What the four writing tools share: names, missing folders, and how a result says what can be undone."""
+"""What the writing tools share: names, missing folders, what may not be changed, and what a result says of undoing."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from tools.context import ToolContext
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
-from tools.kit.errors import InvalidPath, NotADirectory, NotFound, from_os_error
+from tools.kit.errors import Denied, InvalidPath, NotADirectory, NotFound, from_os_error
 from tools.kit.results import Result, ResultFacts
+
+_PACKAGES = ("mcp_agent", "registry", "tools")
 
 
 class ChangeResult(Result, frozen=True, kw_only=True):
@@ -25,7 +28,7 @@ class ChangeResult(Result, frozen=True, kw_only=True):
 
     @property
     def undo_note(self) -> str:
-        return f"undo_id {self.undo_id}" if self.undo_id is not None else f"cannot be undone: {self.why}"
+        return f"undo {self.undo_id}" if self.undo_id is not None else f"cannot be undone: {self.why}"
 
 
 def resolve_name(ctx: ToolContext, path: str) -> Path:
@@ -53,3 +56,26 @@ def make_parents(target: Path, shown: str, *, create: bool) -> None:
         raise NotADirectory(f"{to_wire(parent)}: a part of this path is a file, not a folder") from error
     except OSError as error:
         raise from_os_error(error, to_wire(parent)) from error
+
+
+def check_not_own(ctx: ToolContext, target: Path, verb: str) -> None:
+    """Raise Denied if `target` is the working folder or the environment of the daemon, or holds one of them.
+
+    What is in the working folder is work like any other; what is in the environment is not.
+    """
+    working = ctx.paths.own_directory
+    environment = Path(sys.prefix)
+    packages = Path(__file__).parent.parent.parent
+    program = [(packages / name, "program") for name in _PACKAGES]
+    for own, what in ((working, "working folder"), (environment, "environment"), *program):
+        for place in {own, own.resolve()}:
+            if target == place or target in place.parents:
+                holds = "is" if target == place else f"holds {to_wire(place)},"
+                raise _denied(target, f"{holds} the {what} of the daemon itself", verb)
+    # Without an environment of its own, the prefix is that of the system, which holds much else.
+    if sys.prefix != sys.base_prefix and environment.resolve() in target.parents:
+        raise _denied(target, "belongs to the environment of the daemon itself", verb)
+
+
+def _denied(target: Path, why: str, verb: str) -> Denied:
+    return Denied(f"{to_wire(target)} {why} and is not {verb}", hint=f"name what is to be {verb} in it, or use a shell")

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.files.paths import to_wire
-from tools.filesystem.changes import ChangeResult, resolve_name
-from tools.filesystem.own_folders import check_not_own
+from tools.filesystem.changes import ChangeResult, check_not_own, resolve_name
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import short_path

@@ -9,8 +9,7 @@ from typing import Annotated
 
 from tools.context import ToolContext
 from tools.files.paths import to_wire
-from tools.filesystem.changes import ChangeResult, make_parents, resolve_name
-from tools.filesystem.own_folders import check_not_own
+from tools.filesystem.changes import ChangeResult, check_not_own, make_parents, resolve_name
 from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from operator import mul
 
 # Tokenizers first split a text into such pieces: a word with the character before it, up to three digits, a run of
@@ -21,7 +20,6 @@ _KINDS = (
 _PIECE = re.compile(re.sub(r"\?P<\w+>", "?:", _KINDS))
 _KIND = re.compile(_KINDS)
 _SHORT_WORD = 8
-_REMEMBERED_PIECES = 16_384
 _ROUGHLY_CHARS = 4_000
 _SLICES = 16
 
@@ -32,7 +30,6 @@ def estimate(text: str) -> int:
     return round(cost)
 
 
-@lru_cache(maxsize=_REMEMBERED_PIECES)
 def _cost(piece: str) -> float:
     found = _KIND.match(piece)
     kind = found.lastgroup if found is not None else None

@@ -157,6 +157,17 @@ class Parameters:
 
     def __init__(self, parameters: tuple[Parameter, ...]) -> None:
         self.by_name = {parameter.name: parameter for parameter in parameters}
+        # The name of the parameter that each alias stands for.
+        self.aliases = {
+            alias: parameter.name
+            for parameter in parameters
+            for alias in parameter.field.aliases
+            if alias not in self.by_name
+        }
+        self.path_keywords = tuple(parameter.keyword for parameter in parameters if parameter.field.is_path)
+        # The declaration of each parameter, also by its aliases.
+        self.fields = {parameter.name: parameter.field for parameter in parameters}
+        self.fields |= {alias: self.fields[name] for alias, name in self.aliases.items()}
 
     @classmethod
     def of_function(cls, function: Callable[..., Any]) -> Parameters:
@@ -182,22 +193,6 @@ class Parameters:
     def public(self) -> Parameters:
         """The parameters that a schema has."""
         return Parameters(tuple(each for each in self.by_name.values() if not each.field.is_hidden))
-
-    @cached_property
-    def aliases(self) -> dict[str, str]:
-        """The name of the parameter that each alias stands for."""
-        return {
-            alias: name
-            for name, parameter in self.by_name.items()
-            for alias in parameter.field.aliases
-            if alias not in self.by_name
-        }
-
-    @cached_property
-    def fields(self) -> dict[str, Field]:
-        """The declaration of each parameter, also by its aliases."""
-        fields = {name: parameter.field for name, parameter in self.by_name.items()}
-        return {**fields, **{alias: fields[name] for alias, name in self.aliases.items()}}
 
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {

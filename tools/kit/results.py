@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -80,10 +79,10 @@ class JsonObject(Struct, frozen=True):
 
     def as_object(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for attribute, name in _names(type(self)):
-            value = getattr(self, attribute)
+        for name in self.__struct_fields__:
+            value = None if name.startswith("_") else getattr(self, name)
             if value is not None:
-                found[name] = value.as_object() if isinstance(value, JsonObject) else value
+                found[name.removesuffix("_")] = value.as_object() if isinstance(value, JsonObject) else value
         return found
 
 
@@ -330,9 +329,3 @@ def line_cut(text: str | bytes, most: int) -> int:
         return len(text)
     newline = text.rfind("\n", most // 2, most) if isinstance(text, str) else text.rfind(b"\n", most // 2, most)
     return most if newline == -1 else newline + 1
-
-
-@cache
-def _names(record_type: type[JsonObject]) -> tuple[tuple[str, str], ...]:
-    names = record_type.__struct_fields__
-    return tuple((name, name.removesuffix("_")) for name in names if not name.startswith("_"))

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -35,7 +34,6 @@ _OR_BELOW = r"(?:/.*)?\Z"
 _MAGIC = re.compile(r"[*?\[\\]")
 _QUOTING = re.compile(r"['\"\\]")
 # Usually the file systems of these platforms ignore case, so rules must ignore it too.
-_IGNORES_CASE = sys.platform in ("darwin", "win32")
 
 
 class Rule(Struct, frozen=True):
@@ -191,11 +189,9 @@ def _anchor(glob: str) -> list[str]:
     return ["/".join([_MAGIC.sub(r"\\\g<0>", place), *parts[plain:]]) for place in places]
 
 
-# The cache makes a file that is read again cost little.
-@lru_cache(maxsize=2048)
 def _compile_glob(source: str) -> re.Pattern[str]:
     # DOTALL: a file name may contain a line end.
-    return re.compile(source, re.DOTALL | (re.IGNORECASE if _IGNORES_CASE else 0))
+    return re.compile(source, re.DOTALL)
 
 
 def _compile_expression(pattern: str) -> Pattern[str]:

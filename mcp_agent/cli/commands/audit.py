@@ -6,13 +6,14 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from mcp_agent.cli.declaration import CommandReply, argument, command
+from mcp_agent.cli.declaration import Argument, CommandReply, argument, command
+from mcp_agent.cli.tables import moment
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, progress, write_painted
 from mcp_agent.storage.audit_reader import Line, LineFilter, Trail, parse_time
@@ -32,8 +33,14 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
-SINCE = argument("--since", metavar="WHEN", help="only since this time: 30m, 2h, 7d, or a date such as 2026-11-16")
-FOLLOW = argument("-f", "--follow", action="store_true", help="keep printing new lines as they are written")
+def which_lines(shown: int) -> tuple[Argument, ...]:
+    """The flags of a command that prints a log, which shows so many lines if it is not told."""
+    last = f"at most the last N lines; 0 is all (default: {shown}, or all since WHEN)"
+    return (
+        argument("-f", "--follow", action="store_true", help="keep printing new lines as they are written"),
+        argument("--since", metavar="WHEN", help="only since this time: 30m, 2h, 7d, or a date such as 2026-11-16"),
+        argument("-n", "--last", type=parse_count, metavar="N", help=last),
+    )
 
 
 @command(
@@ -53,15 +60,7 @@ FOLLOW = argument("-f", "--follow", action="store_true", help="keep printing new
         help="only lines of this kind instead of calls: connect, policy, login_refused, token_created, undo …, or *",
     ),
     argument("--errors", action="store_true", help="only calls that failed"),
-    SINCE,
-    argument(
-        "-n",
-        "--last",
-        type=parse_count,
-        metavar="N",
-        help="at most the last N lines; 0 is all (default: 50, or all since WHEN)",
-    ),
-    FOLLOW,
+    *which_lines(_SHOWN),
     examples=("mcp-agent audit --since 2h --errors", "mcp-agent audit --follow --tool 'shell_*'"),
     streams=True,
 )
@@ -84,34 +83,42 @@ def audit(options: Namespace) -> CommandReply:
         since=since(options.since),
         only_errors=options.errors,
     )
-    try:
-        end = trail.end() if options.follow else None
-        with progress("reading the audit log"):
-            shown = trail.last(_count(options), wanted)
-    except OSError as error:
-        raise UserError(f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    if not shown and not options.follow:
-        print(
-            f"no line in {folder} matches" if folder.exists() else f"there is no audit log in {folder}",
-            file=sys.stderr,
-        )
-    _print(shown, as_json=options.json)
-    if options.follow:
-        # Lines that were written while we searched are in both.
-        known = {_identity(line) for line in shown}
-        for line in trail.follow(end, wanted):
-            if _identity(line) not in known:
-                _print([line], as_json=options.json)
+    nothing = f"no line in {folder} matches" if folder.exists() else f"there is no audit log in {folder}"
+    print_lines(options, trail, wanted, _SHOWN_BEFORE_FOLLOWING if options.follow else _SHOWN, _write_line, nothing)
     damaged.report()
     return CommandReply(None)
 
 
-def _count(options: Namespace) -> int | None:
-    if options.last is not None:
-        return int(options.last) or None
-    if options.since is not None:
-        return None
-    return _SHOWN_BEFORE_FOLLOWING if options.follow else _SHOWN
+def print_lines(
+    options: Namespace, trail: Trail, wanted: LineFilter, shown: int, write: Callable[[Line], None], nothing: str
+) -> None:
+    """Print the lines that `which_lines` asks for, as JSON or with `write`, or say that there is `nothing`."""
+    count = options.last if options.last is not None else 0 if options.since is not None else shown
+
+    def print_line(line: Line) -> None:
+        if options.json:
+            print(orjson.dumps(line).decode())
+        else:
+            write(line)
+
+    try:
+        end = trail.end() if options.follow else None
+        with progress("reading the log"):
+            found = trail.last(count or None, wanted)
+    except OSError as error:
+        raise UserError(f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if not found and not options.follow:
+        print(nothing, file=sys.stderr)
+    for line in found:
+        print_line(line)
+    sys.stdout.flush()
+    if options.follow:
+        # A line that was written while we searched is in both.
+        known = {orjson.dumps(line) for line in found}
+        for line in trail.follow(end, wanted):
+            if orjson.dumps(line) not in known:
+                print_line(line)
+                sys.stdout.flush()
 
 
 def since(text: str | None) -> datetime | None:
@@ -122,19 +129,6 @@ def since(text: str | None) -> datetime | None:
         return parse_time(text)
     except (ValueError, OverflowError):
         raise UsageError(f"--since takes 30m, 2h, 7d or a date such as 2026-11-16, not {text!r}") from None
-
-
-def _print(lines: Iterable[Line], *, as_json: bool) -> None:
-    for line in lines:
-        if as_json:
-            print(orjson.dumps(line).decode())
-        else:
-            _write_line(line)
-    sys.stdout.flush()
-
-
-def _identity(line: Line) -> tuple[Any, Any]:
-    return line.get("boot"), line.get("seq")
 
 
 class _DamagedLines:
@@ -158,7 +152,7 @@ class _DamagedLines:
 
 def _write_line(line: Line) -> None:
     """A line for people: time, caller, tool, outcome and arguments."""
-    at = datetime.fromisoformat(line["ts"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    at = moment(line["ts"])
     fields = [at, render_event(line)] if "event" in line else [at, *_call_fields(line)]
     if not sys.stdout.isatty():
         print("\t".join(fields).rstrip())

@@ -6,6 +6,8 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from mcp_agent.cli.commands.token import parse_lifetime
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, print_table
@@ -100,22 +102,10 @@ def invited(options: Namespace) -> CommandReply:
     every = _keys(config).invited()
     rows: list[list[Cell | str]] = []
     for each in every:
-        state = "revoked" if each.is_revoked else f"until {_day(each.expires)}" if each.expires else ""
+        state = "revoked" if each.revoked else f"until {_day(each.expires)}" if each.expires else ""
         rows.append([Cell(each.name, "cyan"), each.role, f"since {_day(each.issued)}", state])
     print_table(rows, "nobody was invited")
-    return CommandReply(
-        [
-            {
-                "name": each.name,
-                "role": each.role,
-                "key": each.key,
-                "issued": each.issued,
-                "expires": each.expires,
-                "revoked": each.is_revoked,
-            }
-            for each in every
-        ]
-    )
+    return CommandReply([{**asdict(each), "revoked": each.revoked is not None} for each in every])
 
 
 @command(

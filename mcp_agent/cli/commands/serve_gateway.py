@@ -39,6 +39,7 @@ def check_gateway_name(name: str) -> None:
         "port",
         "allow_host",
         "allow_origin",
+        "public_url",
         "tls_cert",
         "tls_key",
         "fleet",
@@ -68,4 +69,4 @@ def serve_gateway(options: Namespace) -> int:
 
     made = Gateway(url, credentials, name)
     daemon = compose(config, options, made)
-    return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow], check=made.check)
+    return serve_daemon(daemon, options, join=lambda: made.join(daemon), followers=[made.follow], check=made.bus.check)

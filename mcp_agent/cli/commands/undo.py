@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from datetime import datetime
 from typing import Any
 
 from mcp_agent.app import journal_of
 from mcp_agent.cli.commands.audit import parse_count
 from mcp_agent.cli.declaration import CommandReply, argument, command
-from mcp_agent.cli.tables import Cell, Row, print_table
+from mcp_agent.cli.tables import Cell, Row, moment, print_table
 from mcp_agent.config import load
 from mcp_agent.process.printing import Style, paint, progress, write_painted
 from mcp_agent.storage.audit_log import note_command
@@ -75,7 +74,7 @@ def _take_back(journal: Journal, undo_id: str, *, overwrite: bool) -> dict[str, 
     for line in diff.splitlines():
         write_painted(f"{paint(line, _DIFF_STYLES.get(line[:1], 'plain'), sys.stdout)}\n", sys.stdout)
     again = f"undo that with: mcp-agent undo {receipt.undo_id}" if receipt.undo_id else f"({receipt.not_undoable})"
-    what = f"{entry.id} {on_one_line(entry.summary)} ({_time(entry)})"
+    what = f"{entry.id} {on_one_line(entry.summary)} ({moment(entry.at)})"
     print(f"{on_one_line(to_wire(path))} is as it was before {what}; {again}")
     return {"undone": entry.id, "path": to_wire(path), "undo_id": receipt.undo_id}
 
@@ -84,7 +83,7 @@ def _list(entries: list[JournalEntry]) -> CommandReply:
     rows: list[Row] = [
         [
             Cell(entry.id, "cyan"),
-            Cell(_time(entry), "dim"),
+            Cell(moment(entry.at), "dim"),
             on_one_line(entry.summary) + (f" (took back {entry.undoes})" if entry.undoes else ""),
         ]
         for entry in entries
@@ -111,7 +110,3 @@ def _diff(journal: Journal, undo_id: str) -> str:
     except (OSError, UnicodeDecodeError, ToolError):
         return ""
     return diff_texts(now, before, limit_chars=_DIFF_CHARS)
-
-
-def _time(entry: JournalEntry) -> str:
-    return datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M:%S")

@@ -139,6 +139,17 @@ export function table(columns, rows) {
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body));
 }
 
+/** A fact in large letters, with its name above and a word below. */
+export function tile(title, value, text) {
+  return h(
+    "section",
+    { class: "card tile" },
+    h("span", { class: "small muted" }, title),
+    h("strong", {}, value),
+    h("span", { class: "small muted break" }, text ?? ""),
+  );
+}
+
 let ids = 0;
 
 /** An id that no other element of the page has. */

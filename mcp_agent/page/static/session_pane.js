@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { button, fill, h } from "./dom.js";
 import * as format from "./format.js";
+import { paneFrame } from "./session_parts.js";
 import { createTerminal, isComponentThere, LEAVE_HINT } from "./terminal.js";
 
 const TAIL_BYTES = 256 * 1024;
@@ -22,36 +23,11 @@ export function createPane(session, app, onClose) {
   let isDisposed = false;
   let again;
   let from = Math.max(session.kept_from, session.output_bytes - TAIL_BYTES, 0);
-  const state = h("span", { class: "muted small nowrap" });
-  const dot = h("span", { class: "dot" });
-  const screen = h("div", { class: "screen", data: { session: session.id } });
   const note = h("div", { class: "pane-note", hidden: true });
   const drawer = h("div", { class: "drawer", hidden: true });
   const path = `sessions/${encodeURIComponent(session.id)}`;
   const keyboard = createKeyboard(path, app);
   const leaveHint = h("p", { class: "pane-hint small muted", hidden: !session.pty }, LEAVE_HINT);
-  const input = h("input", {
-    class: "input mono",
-    placeholder: "Type a line, and Enter",
-    autocomplete: "off",
-    spellcheck: false,
-    aria: { label: `Input for ${session.command}` },
-  });
-  const line = h(
-    "form",
-    {
-      class: "pane-input",
-      on: {
-        submit: (event) => {
-          event.preventDefault();
-          keyboard.type(`${input.value}\n`);
-          input.value = "";
-        },
-      },
-    },
-    input,
-    h("button", { class: "button", type: "submit" }, "Send"),
-  );
   const interrupt = button("Ctrl-C", () => (current.pty ? keyboard.type("\u0003") : stop("INT")), {
     kind: "tiny",
     title: "Interrupt the program",
@@ -59,35 +35,14 @@ export function createPane(session, app, onClose) {
   const stopButton = button("Stop", () => stop("TERM"), { kind: "tiny danger", icon: "stop" });
   const earlier = button("", () => showEarlier(), { kind: "ghost", icon: "up", label: "Show earlier output" });
 
-  const element = h(
-    "section",
-    { class: "card pane", aria: { label: `Session ${session.command}` } },
-    h(
-      "header",
-      { class: "pane-head" },
-      h(
-        "div",
-        { class: "grow row pane-title" },
-        dot,
-        h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command),
-        state,
-      ),
-      h(
-        "div",
-        { class: "row tight" },
-        earlier,
-        interrupt,
-        stopButton,
-        button("", () => toggleSearch(), { icon: "search", label: "Search in the output", kind: "ghost" }),
-        button("", onClose, { icon: "close", label: "Close this pane", kind: "ghost" }),
-      ),
-    ),
-    drawer,
-    note,
-    screen,
-    leaveHint,
-    line,
-  );
+  const search = button("", () => toggleSearch(), { icon: "search", label: "Search in the output", kind: "ghost" });
+  const close = button("", onClose, { icon: "close", label: "Close this pane", kind: "ghost" });
+  const { element, screen, line, paint } = paneFrame(session, {
+    actions: [earlier, interrupt, stopButton, search, close],
+    onLine: (text) => keyboard.type(text),
+    above: [drawer, note],
+    below: [leaveHint],
+  });
 
   async function stop(signal) {
     await app.attempt(() => post(`${path}/stop`, { signal }), signal === "INT" ? undefined : "The session has ended");
@@ -166,12 +121,10 @@ export function createPane(session, app, onClose) {
   }
 
   function paintHead() {
-    dot.className = `dot ${current.running ? "live" : current.exit_code === 0 ? "" : "bad"}`;
     const how = current.signal ? `ended by ${current.signal}` : `exit ${current.exit_code}`;
-    state.textContent = `${current.running ? `pid ${current.pid}` : how}${current.pty ? " · terminal" : ""}`;
+    paint(current, `${current.running ? `pid ${current.pid}` : how}${current.pty ? " · terminal" : ""}`);
     interrupt.disabled = stopButton.disabled = !current.running;
     line.hidden = current.pty && terminal?.kind !== "text";
-    input.disabled = !current.running;
     earlier.hidden = from === 0;
   }
 

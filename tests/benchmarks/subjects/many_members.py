@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mcp_agent.fleet.bus import Bus, Message
 from mcp_agent.fleet.directory import HEARTBEAT_S
-from mcp_agent.fleet.messages import About, Beat, ToolEntry, Unknown, Who, digest, encode, pack_tools, read_who
+from mcp_agent.fleet.messages import About, Beat, NoResult, ToolEntry, Who, digest, encode, pack_tools, read_who
 from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
 from registry.catalog import discover
 
@@ -25,22 +25,23 @@ async def _join(url: str, number: int, places: asyncio.Semaphore) -> Bus:
     labels = {"zone": f"z{number % 7}", "gpu": str(number % 2)}
     beat = Beat(boot, f"facts of {number}", number / 100, about=About(labels, f"/srv/{name}", "1", name, digest(tools)))
     async with places:
-        bus = await Bus.connect(url, name=f"box {name}", inbox_prefix=f"_INBOX.box.{name}")
+        bus = Bus(url, name=f"box {name}", inbox_prefix=f"_INBOX.box.{name}")
 
         async def answer(message: Message) -> None:
             has = read_who(message.data).has
             await message.respond(encode(replace(beat, tools=None if digest(tools) in has else tools)))
 
-        async def announce(_: Message) -> None:
+        async def announce(_: Message | None = None) -> None:
             await bus.publish(beat_subject(name), encode(beat))
 
         async def refuse(message: Message) -> None:
-            await message.respond(encode(Unknown()))
+            await message.respond(encode(NoResult("unknown")))
 
-        await bus.subscribe(who_subject(name), answer)
-        await bus.subscribe(WHO, announce)
-        await bus.subscribe(verb_subject(name, boot, "call", "*"), refuse)
-        await bus.publish(beat_subject(name), encode(beat))
+        bus.serve(who_subject(name), answer)
+        bus.serve(WHO, announce)
+        bus.serve(verb_subject(name, boot, "call", "*"), refuse)
+        bus.on_connected = announce
+        await bus.start()
     return bus
 
 

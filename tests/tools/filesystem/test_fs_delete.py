@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.bench import TOOLS, Bench
 from tools.files import trees
-from tools.filesystem.own_folders import check_not_own
+from tools.filesystem.changes import check_not_own
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalLimits
 from tools.kit.errors import Denied

@@ -31,6 +31,8 @@ from tools.sessions.process_tree import ProcessId
 from tools.shell.session_tools import shell_stop_session
 
 _NOBODY = 65_534
+# Looks that miss a process in the moment of an exec, after which the test has seen enough.
+_MISSED = 200 if os.environ.get("MCP_AGENT_TEST_LONG") else 20
 
 # Forks, detaches itself and exits, for ever; each process lives `pause` seconds. It counts in a file.
 _HOPPER = """
@@ -192,8 +194,8 @@ def test_a_process_in_the_moment_of_an_exec_is_not_taken_for_gone(tmp_path: Path
     tag = process_tree.environment_entry("a-tag-of-this-test")
     process = subprocess.Popen([again], env={process_tree.TAG: "a-tag-of-this-test"})
     try:
-        seen = []
-        for _ in range(1_000):
+        seen: list[tuple[bool, bool]] = []
+        while len(seen) < 1_000 and seen.count((False, True)) < _MISSED:
             tree = process_tree.Tree(tag)
             seen.append((bool(tree.look()), tree.may_have_missed_one))
     finally:

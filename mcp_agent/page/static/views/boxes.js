@@ -1,14 +1,13 @@
 // Boxes, on a gateway: all machines of the fleet; and one of them, with its sessions, files, calls and facts.
 
-import { explain, get, hasCode, post } from "../api.js";
-import { button, empty, fill, h, icon } from "../dom.js";
+import { get, hasCode } from "../api.js";
+import { boxSessions } from "../box_sessions.js";
+import { button, empty, fill, h, icon, table, tile } from "../dom.js";
 import { mountFiles } from "../file_browser.js";
 import * as format from "../format.js";
-import { createTerminal } from "../terminal.js";
+import { repeat } from "../timing.js";
 
 const REFRESH_MS = 3_000;
-const OUTPUT_MS = 700;
-const TAIL_BYTES = 48 * 1024;
 const MOST_CALLS = 200;
 const TABS = [
   ["sessions", "Sessions"],
@@ -19,8 +18,6 @@ const TABS = [
 
 export default { id: "boxes", mount };
 
-const call = (tool, args) => post("call", { tool, arguments: args });
-
 /**
  * @param {HTMLElement} root
  * @param {App} app
@@ -28,25 +25,6 @@ const call = (tool, args) => post("call", { tool, arguments: args });
 function mount(root, app) {
   const [name, tab] = app.rest();
   return name ? showBox(root, app, name, TABS.some(([id]) => id === tab) ? tab : "sessions") : showList(root);
-}
-
-/** Call `work` now and again a while after each time it has ended. Returns a function that ends it. */
-function repeat(work, pauseMs) {
-  let timer;
-  let isOver = false;
-  (async () => {
-    while (!isOver) {
-      await work();
-      if (!isOver)
-        await new Promise((resolve) => {
-          timer = setTimeout(resolve, pauseMs);
-        });
-    }
-  })();
-  return () => {
-    isOver = true;
-    clearTimeout(timer);
-  };
 }
 
 function showList(root) {
@@ -118,7 +96,7 @@ function showList(root) {
           h(
             "span",
             { class: "row tight box-name" },
-            dot(box),
+            presence(box),
             h("strong", { class: "clip" }, box.name),
             box.away && h("span", { class: "chip bad" }, "away"),
           ),
@@ -171,7 +149,7 @@ function showBox(root, app, name, tab) {
   const endFacts = repeat(async () => {
     try {
       box = await get(`boxes/${encodeURIComponent(name)}`);
-      fill(state, dot(box), h("span", { class: "small muted nowrap" }, heard(box)), labels(box));
+      fill(state, presence(box), h("span", { class: "small muted nowrap" }, heard(box)), labels(box));
       for (const paint of onBox) paint(box);
     } catch (error) {
       if (hasCode(error, "NOT_FOUND"))
@@ -190,221 +168,6 @@ function showBox(root, app, name, tab) {
       part.leave?.();
     },
     update: ([otherName, otherTab, ...rest]) => otherName === name && otherTab === tab && part.update?.(rest),
-  };
-}
-
-function boxSessions(body, app, name) {
-  const list = h("div", { class: "session-list" });
-  const place = h("div", { class: "panes", data: { count: 1 } });
-  fill(
-    body,
-    h(
-      "div",
-      { class: "row between" },
-      h(
-        "p",
-        { class: "muted" },
-        "Looked at every few moments, by calls that the rules of the box allow. At the box itself they are live.",
-      ),
-      button("Start a session", () => start(), { icon: "plus", kind: "primary" }),
-    ),
-    list,
-    place,
-  );
-  let opened;
-  let pane;
-
-  async function start() {
-    const answer = await app.ask({
-      title: `Start a session on ${name}`,
-      fields: [
-        {
-          name: "command",
-          label: "Command",
-          value: "bash",
-          maxLength: 4000,
-          hint: "For sh -c; it runs until it ends, or you stop it.",
-        },
-        {
-          name: "cwd",
-          label: "Folder",
-          required: false,
-          maxLength: 4000,
-          hint: "The working folder of the daemon there, if you leave it empty.",
-        },
-      ],
-      action: "Start",
-    });
-    if (!answer) return;
-    const session = await app.attempt(() =>
-      call("shell_start_session", {
-        box: name,
-        command: answer.command,
-        pty: true,
-        ...(answer.cwd ? { cwd: answer.cwd } : {}),
-      }),
-    );
-    if (!session) return;
-    opened = session.session_id;
-    await load();
-  }
-
-  async function load() {
-    try {
-      paint((await get(`boxes/${encodeURIComponent(name)}/sessions`)).sessions);
-    } catch (error) {
-      fill(list, h("p", { class: "note warn" }, explain(error)));
-    }
-  }
-
-  function paint(sessions) {
-    const sorted = [...sessions].sort((a, b) => b.running - a.running || b.started_at - a.started_at);
-    opened ??= sorted.find((each) => each.running)?.id;
-    fill(
-      list,
-      sorted.length === 0 &&
-        h(
-          "div",
-          { class: "card" },
-          empty("sessions", "No session", "Nothing runs there. Finished ones stay for an hour."),
-        ),
-      sorted.map((session) =>
-        h(
-          "button",
-          {
-            type: "button",
-            class: "session-chip",
-            aria: { pressed: String(session.id === opened) },
-            title: session.command,
-            data: { session: session.id },
-            on: {
-              click: () => {
-                opened = session.id;
-                paint(sessions);
-              },
-            },
-          },
-          h("span", { class: `dot ${session.running ? "live" : session.exit_code === 0 ? "" : "bad"}` }),
-          h("span", { class: "mono clip" }, session.command),
-          h("span", { class: "muted small nowrap" }, session.running ? "running" : `exit ${session.exit_code}`),
-        ),
-      ),
-    );
-    const session = sorted.find((each) => each.id === opened);
-    if (session && pane?.id !== session.id) {
-      pane?.dispose();
-      pane = createPane(session, app, name);
-      fill(place, pane.element);
-    }
-  }
-
-  const end = repeat(load, REFRESH_MS);
-  return {
-    leave() {
-      end();
-      pane?.dispose();
-    },
-  };
-}
-
-function createPane(session, app, box) {
-  let offset = -TAIL_BYTES;
-  let terminal;
-  let end = () => {};
-  let isDisposed = false;
-  const dotOf = h("span", { class: "dot" });
-  const state = h("span", { class: "muted small nowrap" });
-  const screen = h("div", { class: "screen", data: { session: session.id } });
-  const input = h("input", {
-    class: "input mono",
-    placeholder: "Type a line, and Enter",
-    autocomplete: "off",
-    spellcheck: false,
-    aria: { label: `Input for ${session.command}` },
-  });
-  const send = (text) => app.attempt(() => call("shell_send_input", { session_id: session.id, input: text }));
-  const stop = button(
-    "Stop",
-    () => app.attempt(() => call("shell_stop_session", { session_id: session.id }), "The session has ended"),
-    { kind: "tiny danger", icon: "stop" },
-  );
-  const element = h(
-    "section",
-    { class: "card pane", aria: { label: `Session ${session.command}` } },
-    h(
-      "header",
-      { class: "pane-head" },
-      h(
-        "div",
-        { class: "grow row pane-title" },
-        dotOf,
-        h("strong", { class: "mono clip", title: `${session.command}\nin ${session.cwd}` }, session.command),
-        state,
-      ),
-      h("div", { class: "row tight" }, stop),
-    ),
-    screen,
-    h(
-      "form",
-      {
-        class: "pane-input",
-        on: {
-          submit: (event) => {
-            event.preventDefault();
-            send(`${input.value}\n`);
-            input.value = "";
-          },
-        },
-      },
-      input,
-      h("button", { class: "button", type: "submit" }, "Send"),
-    ),
-  );
-
-  function paint(current) {
-    dotOf.className = `dot ${current.running ? "live" : current.exit_code === 0 ? "" : "bad"}`;
-    state.textContent = current.running ? `pid ${current.pid} on ${box}` : `exit ${current.exit_code}`;
-    stop.disabled = input.disabled = !current.running;
-  }
-
-  async function read() {
-    try {
-      for (let isMore = true; isMore && !isDisposed; ) {
-        const found = await get(`boxes/${encodeURIComponent(box)}/sessions/${encodeURIComponent(session.id)}`, {
-          since: offset,
-        });
-        if (isDisposed) return;
-        if (offset >= 0 && found.offset > offset)
-          await terminal.write(`\r\n[${format.bytes(found.offset - offset)} of older output are gone]\r\n`);
-        if (found.text) await terminal.write(found.text);
-        offset = found.next_offset;
-        isMore = Boolean(found.text) && offset < found.session.output_bytes;
-        paint(found.session);
-      }
-    } catch (error) {
-      state.textContent = explain(error);
-    }
-  }
-
-  (async () => {
-    const made = await createTerminal(screen, { isPty: session.pty });
-    if (isDisposed) {
-      made.dispose();
-      return;
-    }
-    terminal = made;
-    terminal.fit();
-    end = repeat(read, OUTPUT_MS);
-  })();
-  paint(session);
-  return {
-    id: session.id,
-    element,
-    dispose() {
-      isDisposed = true;
-      end();
-      terminal?.dispose();
-    },
   };
 }
 
@@ -435,7 +198,7 @@ function boxFiles(body, app, name, onBox) {
 }
 
 function boxActivity(body, app, name) {
-  const table = h("div", { class: "card scroll-x" });
+  const place = h("div", { class: "card scroll-x box-log" });
   fill(
     body,
     h(
@@ -446,45 +209,25 @@ function boxActivity(body, app, name) {
       h("code", {}, "mcp-agent audit"),
       " on the box shows it.",
     ),
-    table,
+    place,
   );
   app.watch(["lines"], () => {
     const lines = app.store.state.lines.filter((line) => line.box === name).slice(0, MOST_CALLS);
     if (lines.length === 0) {
-      fill(table, empty("activity", "No call yet", "As soon as a client calls a tool there, it is listed here."));
+      fill(place, empty("activity", "No call yet", "As soon as a client calls a tool there, it is listed here."));
       return;
     }
     fill(
-      table,
-      h(
-        "table",
-        { class: "table" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["Time", "Tool", "Caller", "Outcome", "Took"].map((text, index) =>
-              h("th", { scope: "col", class: index === 4 ? "number" : "" }, text),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          lines.map((line) =>
-            h(
-              "tr",
-              { class: "box-call" },
-              h("td", { class: "nowrap muted" }, format.clock(line.at)),
-              h("td", { class: "mono" }, line.tool),
-              h("td", {}, [line.client, line.program].filter(Boolean).join(" · ")),
-              h("td", {}, h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome)),
-              h("td", { class: "number muted nowrap" }, format.duration(line.ms)),
-            ),
-          ),
-        ),
+      place,
+      table(
+        ["Time", "Tool", "Caller", "Outcome", "#Took"],
+        lines.map((line) => [
+          h("span", { class: "nowrap muted" }, format.clock(line.at)),
+          h("span", { class: "mono" }, line.tool),
+          [line.client, line.program].filter(Boolean).join(" · "),
+          h("span", { class: `chip ${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome),
+          h("span", { class: "muted nowrap" }, format.duration(line.ms)),
+        ]),
       ),
     );
   });
@@ -513,13 +256,13 @@ function boxHealth(body, _app, name, onBox) {
     ),
   );
   onBox((box) => {
-    const byCategory = Map.groupBy ? Map.groupBy(box.tools, (each) => each.category ?? "other") : group(box.tools);
+    const byCategory = group(box.tools);
     fill(
       facts,
       h(
         "div",
         { class: "tiles" },
-        tile("State", h("span", { class: "row" }, dot(box), box.away ? "Away" : "There"), heard(box)),
+        tile("State", h("span", { class: "row" }, presence(box), box.away ? "Away" : "There"), heard(box)),
         tile("Load", box.load.toFixed(2), "of the last minute"),
         tile(
           "Runs",
@@ -560,7 +303,7 @@ function group(tools) {
   return found;
 }
 
-function dot(box) {
+function presence(box) {
   return h("span", { class: `dot ${box.away ? "bad" : "good"}`, title: box.away ? "Away" : "There" });
 }
 
@@ -576,14 +319,4 @@ function labels(box) {
 
 function fact(text) {
   return h("span", { class: "box-fact small muted" }, text);
-}
-
-function tile(title, value, text) {
-  return h(
-    "section",
-    { class: "card tile" },
-    h("span", { class: "small muted" }, title),
-    h("strong", {}, value),
-    h("span", { class: "small muted break" }, text ?? ""),
-  );
 }

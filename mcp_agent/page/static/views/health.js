@@ -1,8 +1,9 @@
 // Health: version, engine, mounted servers, limits and how full they are, refused logins, problems.
 
 import { get } from "../api.js";
-import { empty, fill, h, icon } from "../dom.js";
+import { empty, fill, h, icon, tile } from "../dom.js";
 import * as format from "../format.js";
+import { publicState } from "../public_name.js";
 
 const REFRESH_MS = 3_000;
 const REASONS = {
@@ -67,6 +68,7 @@ function mount(root, app) {
           state.registry.active_profile,
           `${format.plural(state.registry.reloads, "reload")} · ${state.registry.path}`,
         ),
+        state.public && tile("Public name", publicState(state.public), state.public.problem ?? state.public.url),
       ),
       h(
         "section",
@@ -172,16 +174,6 @@ function mount(root, app) {
     load();
   });
   return () => clearTimeout(timer);
-}
-
-function tile(title, value, text) {
-  return h(
-    "section",
-    { class: "card tile" },
-    h("span", { class: "small muted" }, title),
-    h("strong", {}, value),
-    h("span", { class: "small muted break" }, text ?? ""),
-  );
 }
 
 function meter({ name, used, most, unit }) {

@@ -1,9 +1,10 @@
 // Sessions: the running ones live and side by side, and a list of those that have ended.
 
 import { post } from "../api.js";
-import { button, dot, empty, fill, h, icon, table } from "../dom.js";
+import { button, empty, fill, h, icon, table } from "../dom.js";
 import * as format from "../format.js";
 import { createPane } from "../session_pane.js";
+import { askForSession, sessionChip } from "../session_parts.js";
 
 const MOST_OPEN = 6;
 const AGES_EVERY_MS = 15_000;
@@ -65,27 +66,8 @@ function mount(root, app) {
 
   async function start() {
     const pty = h("input", { type: "checkbox", checked: true, name: "pty" });
-    const answer = await app.ask({
-      title: "Start a session",
-      fields: [
-        {
-          name: "command",
-          label: "Command",
-          value: "bash",
-          maxLength: 4000,
-          hint: "For sh -c; it runs until it ends, or you stop it.",
-        },
-        {
-          name: "cwd",
-          label: "Folder",
-          required: false,
-          maxLength: 4000,
-          hint: "The working folder of the daemon, if you leave it empty.",
-        },
-        { name: "pty", label: "With a terminal", input: pty },
-      ],
-      action: "Start",
-    });
+    const terminal = { name: "pty", label: "With a terminal", input: pty };
+    const answer = await askForSession(app, "Start a session", "the daemon", [terminal]);
     if (!answer) return;
     const wanted = { command: answer.command, cwd: answer.cwd || undefined, pty: pty.checked };
     const session = await app.attempt(() => post("sessions", wanted));
@@ -153,20 +135,8 @@ function mount(root, app) {
 
   function chip(session) {
     const isOpen = panes.has(session.id);
-    return h(
-      "button",
-      {
-        type: "button",
-        class: "session-chip",
-        aria: { pressed: String(isOpen) },
-        title: session.command,
-        data: { session: session.id },
-        on: { click: () => (isOpen ? closeByHand(session.id) : open(session)) },
-      },
-      dot("live"),
-      h("span", { class: "mono clip" }, session.command),
-      h("span", { class: "muted small nowrap" }, `running ${format.age(Date.now() / 1000 - session.started_at)}`),
-    );
+    const text = `running ${format.age(Date.now() / 1000 - session.started_at)}`;
+    return sessionChip(session, isOpen, text, () => (isOpen ? closeByHand(session.id) : open(session)));
   }
 
   function paintFinished() {
