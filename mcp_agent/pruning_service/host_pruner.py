@@ -139,7 +139,7 @@ class HostPruner:
         if _size(text) > MOST_INPUT_BYTES:
             return _skip(text, "too_large")
         if (resting := remote.open_breaker) is not None:
-            failure = PruningMetadata.of_failure(resting.code, resting.message, _size(text), 0, "circuit_open")
+            failure = PruningMetadata.of_fallback(_size(text), 0, "circuit_open", (resting.code, resting.message))
             return Focused(text, failure)
         attempt = _Attempt(text, tool=tool, call_id=call_id, url=remote.url)
         try:
@@ -246,13 +246,13 @@ class _Attempt:
     def keep_all(self, detail: Detail) -> Focused:
         """Give the raw text back: the engine answered, and left nothing out."""
         took_ms = self._log_end(self._level, "pruner.call_ok", pruned_bytes=self._raw_bytes)
-        return Focused(self._text, PruningMetadata.of_whole(detail, self._raw_bytes, took_ms))
+        return Focused(self._text, PruningMetadata.of_fallback(self._raw_bytes, took_ms, detail))
 
     def fail(self, code: ErrorCode, message: str) -> Focused:
         """Give the raw text back, with the reason in its metadata."""
         self._log(logging.WARNING, f"pruner.{code}", message=message)
         took_ms = self._log_end(logging.WARNING, "pruner.call_failed", reason=code, message=message)
-        return Focused(self._text, PruningMetadata.of_failure(code, message, self._raw_bytes, took_ms))
+        return Focused(self._text, PruningMetadata.of_fallback(self._raw_bytes, took_ms, error=(code, message)))
 
     def _log(self, level: int, name: str, **facts: Any) -> None:
         if log.isEnabledFor(level):
