@@ -136,7 +136,9 @@ class Dispatcher:
                 took_ms = round((time.perf_counter() - started) * 1000, 1)
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
             if question is not None or tool.focus == "always":
-                result, pruning = await focus(result, question, keep, tool, context)
+                result, pruning = await focus(
+                    result, question, keep, tool, context, is_literal=contract is not None and contract.is_literal
+                )
                 remarks = remarks._replace(pruning=pruning)
             if contract is not None:
                 contract.check(result, arguments)

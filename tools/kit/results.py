@@ -145,11 +145,15 @@ class PruningMetadata(JsonObject, frozen=True):
 
 
 class Focused(Struct, frozen=True):
-    """A text after pruning. `kept` has the indexes of its lines in the original, if the engine gives them."""
+    """A text after pruning, and a second one behind it.
+
+    `kept` has the indexes of the lines in the original, if the engine gives them.
+    """
 
     text: str
     pruning: PruningMetadata
     kept: Sequence[int] | None = None
+    more: str = ""
 
 
 class Item(NamedTuple):
@@ -221,6 +225,8 @@ class Body(NamedTuple):
     line: Callable[[Any], str] | None = None
     parse: Callable[[str], Any] | None = None
     content: Content | None = None
+    # The field of a second text, which a question prunes together with the first.
+    more_field: str = ""
 
     @property
     def is_text(self) -> bool:
