@@ -79,11 +79,15 @@ async def test_the_link_of_a_command_logs_it_in_from_another_tab(public: Daemon,
     await page.goto(await _address(public))
     token = page.get_by_label("owner\u2019s token")
     await token.fill("half of a tok")
-    await page.evaluate("window.dispatchEvent(new Event('focus'))")
-    other = await context.new_page()
+    async with page.expect_response("**/ui/api/oauth/request?**"):
+        await page.evaluate("window.dispatchEvent(new Event('focus'))")
     await expect(token).to_have_value("half of a tok")
+    other = await context.new_page()
     await other.goto(login_link(public))
+    await other.close()
+    await page.bring_to_front()
     await page.evaluate("window.dispatchEvent(new Event('focus'))")
+    await expect(page.get_by_role("button", name="Allow")).to_be_visible()
     await consent.answer(page, public)
     assert "code" in sent_back(page.url)
 
