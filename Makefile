@@ -31,11 +31,11 @@ dev: $(DAEMON)
 test: $(STAMP) system programs
 	@$(MAKE) --no-print-directory -j2 check tests
 
-# What can be said in a minute, without a daemon, a browser, NATS or a program from npm. Each worker reads every file of
-# tests, so there are fewer workers, and the rooms in which everything starts something are left out as a whole.
+# What can be said in a minute, without a daemon, a pruner, a browser, NATS or a program from npm. Each worker reads every
+# file of tests, so there are fewer workers, and the rooms in which everything starts something are left out as a whole.
 test-fast: $(STAMP)
 	@$(BIN)/pytest -n $$(( $$(nproc) + 1 )) --dist loadfile -m 'not alone and not starts and not slow' \
-	  $(patsubst %,--ignore tests/%,clients conformance fleet page)
+	  $(patsubst %,--ignore tests/%,clients conformance fleet page programs)
 
 test-long: $(STAMP) system programs
 	@MCP_AGENT_TEST_LONG=1 $(MAKE) --no-print-directory tests

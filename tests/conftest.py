@@ -33,6 +33,8 @@ _STARTING = {
         "node",
         "open_webui",
         "programs",
+        "pruner_http",
+        "pruner_stdio",
         "raw",
         "recording_daemon",
         "terminal",

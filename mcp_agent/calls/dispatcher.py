@@ -48,7 +48,7 @@ class Dispatcher:
         self._answers = answers
         self._threads = threads
         self._observers = observers
-        self._conversations = Conversations(context.tools.paths)
+        self._conversations = Conversations(context.tools.paths, context.tools.sessions)
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
@@ -136,7 +136,9 @@ class Dispatcher:
                 took_ms = round((time.perf_counter() - started) * 1000, 1)
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
             if question is not None or tool.focus == "always":
-                result, pruning = await focus(result, question, keep, tool, context)
+                result, pruning = await focus(
+                    result, question, keep, tool, context, is_literal=contract is not None and contract.is_literal
+                )
                 remarks = remarks._replace(pruning=pruning)
             if contract is not None:
                 contract.check(result, arguments)

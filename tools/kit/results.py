@@ -109,23 +109,13 @@ class PruningMetadata(JsonObject, frozen=True):
         return cls(attempted=False, applied=False, fallback=False, raw_bytes=raw_bytes, reason=reason, detail=detail)
 
     @classmethod
-    def of_whole(cls, detail: Detail, raw_bytes: int, duration_ms: int) -> PruningMetadata:
-        """An engine was asked and left nothing out. Of the words for `reason`, that of a fallback is the only one."""
-        return cls(
-            attempted=True,
-            applied=False,
-            fallback=True,
-            raw_bytes=raw_bytes,
-            reason="pruner_error",
-            detail=detail,
-            pruner_duration_ms=duration_ms,
-        )
-
-    @classmethod
-    def of_failure(
-        cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int, detail: Detail | None = None
+    def of_fallback(
+        cls, raw_bytes: int, duration_ms: int, detail: Detail | None = None, error: tuple[ErrorCode, str] | None = None
     ) -> PruningMetadata:
-        """An engine was asked and its answer cannot be used, so the output is the raw one."""
+        """An engine was asked, and left nothing out or failed: the output is the raw one.
+
+        Of the words for `reason`, there is only one that fits.
+        """
         return cls(
             attempted=True,
             applied=False,
@@ -134,7 +124,7 @@ class PruningMetadata(JsonObject, frozen=True):
             reason="pruner_error",
             detail=detail,
             pruner_duration_ms=duration_ms,
-            error={"code": code, "message": message},
+            error=None if error is None else {"code": error[0], "message": error[1]},
         )
 
     @property
@@ -156,11 +146,15 @@ class PruningMetadata(JsonObject, frozen=True):
 
 
 class Focused(Struct, frozen=True):
-    """A text after pruning. `kept` has the indexes of its lines in the original, if the engine gives them."""
+    """A text after pruning, and a second one behind it.
+
+    `kept` has the indexes of the lines in the original, if the engine gives them.
+    """
 
     text: str
     pruning: PruningMetadata
     kept: Sequence[int] | None = None
+    more: str = ""
 
 
 class Item(NamedTuple):
@@ -234,6 +228,8 @@ class Body(NamedTuple):
     line: Callable[[Any], str] | None = None
     parse: Callable[[str], Any] | None = None
     content: Content | None = None
+    # The field of a second text, which a question prunes together with the first.
+    more_field: str = ""
 
     @property
     def is_text(self) -> bool:

@@ -84,7 +84,7 @@ class BashOutput(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("stdout" if self.stdout else "stderr")
+        return Body("stdout", more_field="stderr" if self.stderr else "") if self.stdout else Body("stderr")
 
 
 def _root(

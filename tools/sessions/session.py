@@ -105,6 +105,9 @@ class Session(Struct, eq=False):
     ended_by: EndedBy | None = None
     # Up to here the call that started it has given its output.
     first_shown: int = 0
+    # Whether the call of a command that became a session has been answered, and its conversation has named it since.
+    is_promoted: bool = False
+    is_known: bool = False
     stop_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
     _child: Child | None = None

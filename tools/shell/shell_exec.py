@@ -93,6 +93,7 @@ class Executed(Result, frozen=True):
             "stdout" if self.stdout or not self.stderr else "stderr",
             cut=self._cut,
             line_counts={name: lines for name, lines, missing in counts if missing},
+            more_field="stderr" if self.stdout and self.stderr else "",
         )
 
     def _cut(self, most: int) -> Executed:

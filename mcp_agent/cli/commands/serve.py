@@ -91,6 +91,7 @@ def serve_daemon(
     from mcp_agent import server
     from mcp_agent.routes import http_app
 
+    daemon.sessions.keeps_past_end = True
     is_new = token_in_environment is None and not config.token_file.exists()
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment, _grants(config))
     known.reload()
