@@ -116,6 +116,11 @@ def filesystem_server() -> Path:
     return _server_script("@modelcontextprotocol/server-filesystem", "2026.8.31")
 
 
+def desktop_commander() -> Path:
+    """For `make replay` alone."""
+    return _server_script("@wonderwhy-er/desktop-commander", "0.2.52")
+
+
 def memory_server() -> Path:
     return _server_script("@modelcontextprotocol/server-memory", "2026.8.31")
 

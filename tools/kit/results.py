@@ -245,6 +245,18 @@ class _AbstractStruct(StructMeta, ABCMeta):
     """A struct that has abstract methods."""
 
 
+class ShownText(NamedTuple):
+    """A text that a result shows as it is: some lines of a file, all of it, or what a command printed."""
+
+    header: str
+    text: str
+    # The file; empty for a command.
+    name: str = ""
+    # None for a command.
+    first_line: int | None = None
+    is_whole: bool = False
+
+
 class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     """Base of every result."""
 
@@ -263,6 +275,11 @@ class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     @property
     def body(self) -> Body:
         return NO_BODY
+
+    @property
+    def shown(self) -> ShownText | None:
+        """The text of a file or a command that it shows whole; None for any other."""
+        return None
 
     @classmethod
     def item(cls, entry: Any) -> Item:
