@@ -28,9 +28,7 @@ _STRINGS = re.compile(
     r"#[^\n]*|(\"{3}|'{3})(?:[^\\]|\\.)*?(?:\1|\Z)|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?", re.DOTALL
 )
 # A line of Python that begins a statement of its own, and is seldom one of a text in quotes.
-_BEGINS = re.compile(
-    r"(?:async def|def|class|import|from|if|for|while|with|try)\b|@\w|\w+(?:\.\w+)*(?:\[.*\])?(?::.*)? ?[=(]"
-)
+_BEGINS = re.compile(r"(?:async def|def|class|import|from|if|for|while|with|try)\b|@\w|[\w.]{1,80} ?[=(\[]")
 _COMMENT = re.compile(r"^\s*(?://|/\*)", re.MULTILINE)
 
 

@@ -30,7 +30,7 @@ BIG = "".join(f'def f{n}(x):\n    """A text\nat the margin\n    """\n    return 
         ("a.toml", "a = 1\n", "a = 1\nb = \n", "line 2: Invalid value"),
         ("a.toml", "a = 1\n", "a = 1\nb = 2\n", None),
         ("a.txt", "", "def f(:", None),
-        ("big.py", BIG, BIG.replace("[x, 1700]", "[x, 1700"), "line 8505: '[' was never closed"),
+        ("big.py", BIG, BIG.replace("[x, 1700]", "[x, 1700"), "line 11905: '[' was never closed"),
         ("big.py", BIG, BIG.replace("[x, 1700]", "[x, 1]"), None),
         # Within a string; alone it would be wrong.
         ("big.py", BIG, BIG.replace("margin", "margin (", 1_700).replace("margin (", "margin", 1_699), None),
