@@ -152,13 +152,16 @@ class _Progress(Struct, eq=False):
     boot: str
     # None: it has not begun.
     number: int | None
-    # Of a session: where it begins.
+    # Where it begins: of a session, at this offset; of those that begin after this event, with their first byte.
     since: int | None = None
+    begun_after: int = 0
     # Whether sessions ran there when it was last heard of.
     is_busy: bool = False
     # The box does not let us hear of its sessions.
     is_off: bool = False
     task: asyncio.Task[None] | None = None
+    # What the box told of while it was read: the answer may be older.
+    told: int = 0
 
 
 class OutputWatch:
@@ -180,7 +183,6 @@ class OutputWatch:
         self._box, self._session = box, session
         self._is_newest = is_newest
         self._is_resumed = positions is not None
-        self._began_at = _now()
         # Where the client is, and how far the reads are.
         self._positions = dict(positions or {})
         # Sessions may have run since.
@@ -251,9 +253,12 @@ class OutputWatch:
     def hear(self, name: str, output: Output) -> None:
         """What a box has published. Taken as it is only if nothing before it is missing."""
         progress = self._progress.get(name)
-        if progress is None or progress.number is None or progress.boot != output.boot or progress.is_off:
+        if progress is None or progress.boot != output.boot or progress.is_off:
             return
-        if progress.task is not None or output.last <= progress.number:
+        if progress.task is not None:
+            progress.told = max(progress.told, output.last)
+            return
+        if progress.number is None or output.last <= progress.number:
             return
         if output.after > progress.number or not output.rows or len(self._items) >= _MOST_ITEMS:
             self._catch_up(name, progress)
@@ -287,7 +292,9 @@ class OutputWatch:
             self._note_restart(box, progress)
         progress.is_off, progress.is_busy = False, box.sessions > 0
         is_behind = progress.number is None or box.events > progress.number or (is_start and box.sessions > 0)
-        if is_behind and progress.task is None:
+        if progress.task is not None:
+            progress.told = max(progress.told, box.events)
+        elif is_behind:
             self._catch_up(name, progress)
 
     def _begin(self, box: Box) -> _Progress:
@@ -295,7 +302,7 @@ class OutputWatch:
             # It had no session before.
             return _Progress(box.boot, 0)
         if box.sessions:
-            return _Progress(box.boot, None)
+            return _Progress(box.boot, None, begun_after=box.events)
         # Nothing runs there, so all that will be said comes after this.
         if box.events:
             self._positions[box.name] = StreamPosition(box.boot, box.events)
@@ -344,6 +351,7 @@ class OutputWatch:
         """Read what a box has until that is all, or it cannot be reached for long."""
         pause_s, is_whole = _FIRST_PAUSE_S, False
         while not is_whole:
+            progress.told = 0
             try:
                 question = self._question(progress, _READ_BYTES)
                 answer = await self._output.calls.read(name, progress.boot, question, Output)
@@ -364,7 +372,8 @@ class OutputWatch:
             else:
                 item = self._printed(name, progress, answer, progress.number or 0)
                 is_first = progress.number is None
-                progress.number, is_whole, pause_s = answer.last, answer.is_whole, _FIRST_PAUSE_S
+                progress.number, pause_s = answer.last, _FIRST_PAUSE_S
+                is_whole = answer.is_whole and progress.told <= answer.last
                 if item.rows or is_first:
                     await self._put(item)
                 continue
@@ -372,11 +381,9 @@ class OutputWatch:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _question(self, progress: _Progress, most_bytes: int) -> ReadOutput:
-        age_s = None
-        if progress.number is None and self._session is None:
-            age_s = round(_now() - self._began_at, 3)
+        begun_after = progress.begun_after if progress.number is None and self._session is None else None
         return ReadOutput(
-            self._name, progress.number, self._session, progress.since, age_s, most_bytes, self._is_newest
+            self._name, progress.number, self._session, progress.since, begun_after, most_bytes, self._is_newest
         )
 
     def _printed(self, name: str, progress: _Progress, output: Output, after: int) -> Printed:
@@ -398,7 +405,3 @@ class OutputWatch:
             self._has_room.clear()
             await self._has_room.wait()
         self._offer(item)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

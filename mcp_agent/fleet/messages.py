@@ -309,7 +309,8 @@ class Output(Struct, frozen=True, tag="output", omit_defaults=True):
 
 
 class ReadOutput(Struct, frozen=True, tag="output", omit_defaults=True):
-    """Output after a number; of one session, or from an offset of it on; or that of sessions younger than an age.
+    """Output after a number; of one session, or from an offset of it on; or from now on, and all of sessions that began
+    after a number.
 
     It also says that this gateway wants output to be published. `watcher` is who reads on: for its sake a child may be
     kept waiting. `is_newest`: of much, only the end is worth reading.
@@ -319,7 +320,7 @@ class ReadOutput(Struct, frozen=True, tag="output", omit_defaults=True):
     after: _Count | None = None
     session: _Short | None = None
     since: int | None = None
-    age_s: float | None = None
+    begun_after: _Count | None = None
     most_bytes: _Count = 0
     is_newest: bool = False
 
