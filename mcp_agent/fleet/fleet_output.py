@@ -91,7 +91,7 @@ class FleetOutput:
         self.bus = bus
         self.directory = directory
         self.calls = calls
-        self._watches: set[OutputWatch] = set()
+        self.watches: set[OutputWatch] = set()
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         bus.serve(EVERY_OUTPUT, self._hear)
@@ -111,12 +111,6 @@ class FleetOutput:
         """
         return OutputWatch(self, f"w{next(self._numbers)}", box, session, positions, is_newest=is_newest)
 
-    def add(self, watch: OutputWatch) -> None:
-        self._watches.add(watch)
-
-    def discard(self, watch: OutputWatch) -> None:
-        self._watches.discard(watch)
-
     async def _hear(self, message: Message) -> None:
         name = message.subject.split(".")[1]
         try:
@@ -124,15 +118,15 @@ class FleetOutput:
         except BadMessage as error:
             log.warning("output of %s cannot be read: %s", name, error)
             return
-        for watch in tuple(self._watches):
+        for watch in tuple(self.watches):
             watch.hear(name, output)
 
     def _consider(self, name: str) -> None:
         """A box was heard of, or has left."""
-        for watch in tuple(self._watches):
+        for watch in tuple(self.watches):
             watch.consider(name)
         box = self.directory.boxes.get(name)
-        if box is not None and box.sessions and any(watch.follows(box) for watch in self._watches):
+        if box is not None and box.sessions and any(watch.follows(box) for watch in self.watches):
             # So it publishes on.
             self._own(self._want(box))
 
@@ -204,7 +198,7 @@ class OutputWatch:
 
     def start(self) -> None:
         """Begin on all boxes that have something to say, and listen to those that will."""
-        self._output.add(self)
+        self._output.watches.add(self)
         for name in [self._box] if self._box is not None else list(self._directory.boxes):
             self.consider(name, is_start=True)
 
@@ -214,7 +208,7 @@ class OutputWatch:
         self._has_items.set()
 
     def close(self) -> None:
-        self._output.discard(self)
+        self._output.watches.discard(self)
         for progress in self._progress.values():
             if progress.task is not None:
                 progress.task.cancel()
@@ -230,11 +224,6 @@ class OutputWatch:
             if item.position is not None:
                 self._positions[item.box] = item.position
             yield item
-
-    @property
-    def positions(self) -> dict[str, StreamPosition]:
-        """Where the client is on each box."""
-        return dict(self._positions)
 
     def id_line(self, box: str) -> bytes:
         """The line of the id of an event of `box`, with %d for its number."""
