@@ -62,7 +62,6 @@ class Config(Struct, frozen=True):
     label: tuple[tuple[str, str], ...]
     # None: the active one.
     fleet_profile: str | None
-    # Whose signature a call must have; empty: none is needed.
     log_level: str
     # None is the default of the program, "builtin" the built-in engine, and the empty string is no pruning.
     pruner_url: str | None

@@ -33,6 +33,7 @@ from tools.journal.journal import Journal
 from tools.search.engine import Engine
 
 if TYPE_CHECKING:
+    from mcp_agent.oauth.public_name import PublicName
     from mcp_agent.page.endpoints import Routes
     from mcp_agent.transports.artifact_download import ArtifactDownload
     from mcp_agent.transports.events import EventsWire
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Who changed tools.json, where nobody asked the daemon to: a person with an editor, or a program.
+# Who changed tools.json, if the daemon was not asked to: a person with an editor, or a program.
 FILE = "file"
 # The daemon itself, when a mounted server lists tools that the file does not name.
 MOUNT = "mount"
@@ -57,7 +58,7 @@ class Pinned(UserError):
 
 
 class Elsewhere(Struct, frozen=True):
-    """What a daemon serves in the place of its own where its tools run on other machines; nothing of it by default."""
+    """What a daemon serves instead of its own parts where its tools run on other machines; empty by default."""
 
     # False: no wire reads files of this machine or runs anything on it.
     has_machine: bool = True
@@ -87,6 +88,8 @@ class Daemon(Host):
     elsewhere: Elsewhere = Elsewhere()
     # What /health shows of the fleet that it is in.
     fleet_facts: Callable[[], dict[str, Any]] | None = None
+    # Where OAuth is on: the name by which the internet reaches it.
+    public_name: PublicName | None = None
     started_at: float = field(default_factory=time.time)
     reloads: int = 0
     rejections: int = 0

@@ -46,12 +46,14 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     logins = BrowserLogins(tokens.owner_digest, config.logouts_file)
     oauth = None
     if config.public_url is not None and tokens.grants is not None:
-        from mcp_agent.oauth.authorization import RESOURCE_METADATA, Authorization
+        from mcp_agent.oauth.authorization import Authorization
         from mcp_agent.oauth.client_documents import ClientDocuments
         from mcp_agent.oauth.oauth_clients import OAuthClients
+        from mcp_agent.oauth.public_name import RESOURCE_METADATA, PublicName
 
         clients = OAuthClients(tokens.grants.key, ClientDocuments().read)
-        oauth = Authorization(daemon, tokens, tokens.grants, clients, config.public_url)
+        daemon.public_name = PublicName(config.public_url)
+        oauth = Authorization(daemon, tokens, tokens.grants, clients, daemon.public_name)
         names = (*names, oauth.host)
 
     def make_api() -> ASGIApp:

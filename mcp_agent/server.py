@@ -179,7 +179,7 @@ class _Server(uvicorn.Server):
         async with asyncio.TaskGroup() as tasks:
             followers = [tasks.create_task(follow()) for follow in self._followers]
             try:
-                # A task of its own: uvicorn looks around every tenth of a second, and this one has nothing to do then.
+                # In a separate task: the ticks of uvicorn, ten a second, do not wake this one.
                 await tasks.create_task(self.serve(sockets=[] if listener is None else [listener]))
             finally:
                 for follower in followers:

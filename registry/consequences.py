@@ -1,4 +1,4 @@
-"""What a change of switches leads to, in sentences for the person who made it.
+"""The consequences of a change of switches, in sentences for the person who made it.
 
 A switch that says "off" is not the whole truth where another tool can do the same, and one that says "on" is not
 where a switch above it is off.
@@ -77,7 +77,7 @@ def obstacles(profile: Profile, targets: Iterable[str], catalog: Catalog, *, fla
 
 def _reach(tool: Tool) -> Effect | None:
     """What a tool can do to this machine; None for one that only handles what it is given, or what we keep."""
-    has_path = any(field.is_path for field in tool.argument_fields.values())
+    has_path = any(field.is_path for field in tool.parameters.fields.values())
     return tool.effect if tool.effect == "execute" or has_path else None
 
 

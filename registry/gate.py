@@ -159,7 +159,7 @@ class Gate:
 
 
 def _suggestion(name: str, visible: tuple[Tool, ...]) -> str | None:
-    """What a caller may have meant who asks for a tool that is not there."""
+    """Suggest what a caller may have meant by an unknown tool name."""
     asked = name.lower().replace("-", "_").rpartition("__")[2]
     for tool in visible:
         if asked in tool.hints:
@@ -180,5 +180,5 @@ def _hint(tool: Tool, profile: Profile, switch: str, *, is_active: bool) -> str:
     target = {"effect": f"--effect {tool.effect}", "category": tool.category}.get(switch, tool.name)
     named = "" if is_active else f" --profile {profile.id}"
     way = "in tools.json" if switch == "profile" else f"with `mcp-agent enable {target}{named}` or in tools.json"
-    # Nothing about other tools: one of them may do the same, and then it is not meant to be used for that.
+    # Suggest no other tool: the owner may not want another tool to do the same.
     return f"{where}; its owner can switch it on {way}. Ask them, or go on without it."

@@ -116,7 +116,7 @@ def remove_member(text: str, path: Sequence[str], keeps: Collection[tuple[str, .
 
 
 def at(document: Any, path: Sequence[str]) -> Any:
-    """What is at `path` of a value that was read; None if nothing is."""
+    """The part of a value at `path`; None if there is none."""
     for key in path:
         if not isinstance(document, dict) or key not in document:
             return None
@@ -140,7 +140,7 @@ def _nest(path: Sequence[str], value: Any) -> Any:
 
 
 def _change(text: str, value: _Value, wanted: Any) -> str:
-    """The text with `wanted` in the place of `value`. It works from the end, where no place has moved yet."""
+    """The text with `value` replaced by `wanted`. It works from the end, where no place has moved yet."""
     parts = _parts_in_place(value, wanted)
     if parts is None:
         if json.dumps(value.meaning) == json.dumps(wanted):

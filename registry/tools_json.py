@@ -423,7 +423,7 @@ def _frozen(entry: dict[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _excess(document: Any) -> Problem | None:
-    """What is too much in a document; None if nothing is."""
+    """Which limit a document exceeds; None if none."""
     values = 0
     level = [document]
     for _ in range(MOST_DEPTH):

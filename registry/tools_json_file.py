@@ -84,7 +84,7 @@ class RegistryFile:
     def edit(
         self, edit: Edit, catalog: Catalog | None = None, check: Callable[[Profiles], object] = lambda _: None
     ) -> Profiles:
-        """Apply `edit` to the file as it is now, and save it if what comes out is a good registry.
+        """Apply `edit` to the current file, and save the result if it is a valid registry.
 
         `catalog` has the tools that can be named, where those are more than the built-in ones. Raises BadRegistry, and
         whatever `edit` and `check` raise, and writes nothing then. A file that was deleted is written again, as it was

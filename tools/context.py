@@ -156,6 +156,8 @@ class ToolContext(Struct, eq=False):
     most_wait_ms: int = 30_000
     # How much text the result has room for: a tool that can go on need not give more. None: a message's.
     text_room: TextRoom | None = None
+    # Whether a model is given the result as text: an edit that can mean only one place is made.
+    is_for_model: bool = False
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     journal: Journal = field(default_factory=lambda: Journal(None))
     revs: Revs = field(default_factory=Revs)

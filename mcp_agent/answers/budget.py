@@ -71,7 +71,7 @@ class Budget(NamedTuple):
     tool: Tool | None
     form: WrittenForm
     text: TextLimit
-    # Whether the client puts the result in the place of a text that it has.
+    # Whether the client replaces a text of its own with the result.
     is_never_cut: bool = False
 
     @property
@@ -95,7 +95,7 @@ class TextClient(NamedTuple):
     # Whether it gives up for good when its subscription cannot be renewed within a second, as at a restart of the
     # daemon. After a handshake it comes back, so that is what it is offered.
     needs_handshake: bool = False
-    # How long it may be kept waiting if it is told of progress: less than it bears, and at most five minutes.
+    # How long a call may take if the client gets progress: less than its own timeout, and at most five minutes.
     longest_wait_s: int = _SHORT_WAIT_S
     # Whether its model sees an image; else it is given the bytes as text.
     shows_images: bool = True

@@ -1,4 +1,4 @@
-"""A short result: a summary, what there is room for, and the way to all the rest.
+"""A short result: a summary, the fields that fit, and how to get the rest.
 
     {"summary", "success", "count"?, "items"?, "totalCount"?, …the result's own fields…,
      "artifactRef"?, "hasMore"?, "nextCursor"?, "hint"?, "countsAreLowerBounds"?}
@@ -42,7 +42,7 @@ from tools.kit.results import Block, Result, line_count, quantity
 
 STATUS_BYTES = 1_500
 _MOST_SUMMARY = 100
-# Of a result with text that was asked for, all that is beside the text.
+# All fields beside the text, in a result with text that was asked for.
 _BESIDE_BYTES = 1_500
 _OURS = (
     "summary",
@@ -66,13 +66,13 @@ _END_LINES = MOST_LINES // 2
 FULL_SCALE = 50
 _MOST_KEYS = 40
 _KEY_CHARS = 100
-# What is deeper than it may be is written as its own JSON where that is about as short as words for it.
+# A value below the deepest level is written as JSON where that is about as short as a description.
 _FLAT_ELEMENTS = 8
 _FLAT_CHARS = 120
 _HANDLES = ("id", "next", "path", "uri", "url", "ref", "cursor")
 _HANDLE_ENDINGS = ("_id", "_path", "Id", "Ref", "Cursor")
 
-# The way to what is left out: the fields that say so, given where the next page begins; None if there is none.
+# Makes the fields that say how to get the rest, from where the next page begins; None if there is no next page.
 Footer = Callable[[Place | None], Object]
 
 
@@ -121,7 +121,7 @@ class Short:
     def whole(self) -> bytes | None:
         """The result with all that it says; None if that does not fit.
 
-        A part of what there is counts as all if the result says how to get the rest.
+        A part counts as all if the result says how to get the rest.
         """
         shown, is_cut = self._cut(FULL_SCALE)
         rest = self._reply.facts.rest
@@ -136,7 +136,7 @@ class Short:
         return encoded if len(encoded) <= self._budget else None
 
     def part(self, place: Place, footer: Footer, whole_text: str) -> bytes:
-        """The result with what it has room for. `place` is the beginning of its whole, where that is kept."""
+        """The result with what it has room for. `place` is the beginning of the stored whole, if it is stored."""
         found = largest(lambda scale: self._fit(scale, place, footer, whole_text, self._budget), FULL_SCALE)
         # One element with a long id, say, is more than the budget allows.
         found = found or self._fit(1, place, footer, whole_text, None)
@@ -298,7 +298,7 @@ class Cutter:
 
     def _mapping(self, values: Mapping[str, Any], level: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        # The fields of the result itself stay at any scale: what is passed on is among them.
+        # The top-level fields stay at any scale: some are for a later call.
         most = _MOST_KEYS if level == 1 else self._most_keys
         for key, value in values.items():
             if len(shown) == most:
@@ -338,7 +338,7 @@ class Cutter:
         return f"{head}..."
 
     def _log(self, text: str, name: str) -> dict[str, Any]:
-        """The first and the last lines, each cut by itself, and how many there are between them."""
+        """The first and the last lines, each cut separately, and the number of lines between them."""
         ends = self._ends.get(id(text))
         if ends is None:
             ends = self._ends[id(text)] = _Ends.of(text)

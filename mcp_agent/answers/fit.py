@@ -1,6 +1,6 @@
-"""The one place that makes an answer fit: whatever the budget is, what is left out is kept, and the way to it is said.
+"""The one place that makes an answer fit. For every budget, it stores what it leaves out and says how to get it.
 
-Where the tool itself can go on, a part says how. The whole of any other answer is kept in the store first. Then its
+Where the tool itself can go on, a part says how. Any other answer is stored whole first. Then its
 text is shown by both ends, its object with the longest fields cut, or all of it as a short result.
 """
 
@@ -42,11 +42,11 @@ _LARGE_CHARS = 250_000
 _LARGE_LIST = 1_000
 _SAMPLE = 1_000
 _ASK_FOR_LESS = "Ask for less at once."
-# Room for the sentence that stands for blocks which do not fit, and for the one on where the whole is.
+# Room for the sentence that replaces blocks that do not fit, and for the sentence on where the whole is.
 _NOTE_BYTES = 1_000
 _KEPT_NOTE_BYTES = 200
 _PART_CHARS = 256 * 1024
-# A kept list has line breaks between its elements, so that it can be searched by lines: up to so many.
+# The most lines that a stored list is written on: a search in it finds lines.
 _MOST_LINES = 1_000
 _LINES_AT_ONCE = 50
 
@@ -59,7 +59,7 @@ class Fitted(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Where the whole of an answer is kept, or why it is not."""
+    """Where the whole answer is stored, or why it is not."""
 
     reference: str | None
     problem: str = ""
@@ -128,7 +128,7 @@ class Answers:
 
     def _cut_text(self, reply: ToolReply, whole: str, budget: Budget) -> str:
         """A part of the rendering. Raises ToolError where a part would be of no use."""
-        # With what does not even fit into a message, it is said where the whole is.
+        # An answer that does not even fit into a message says where the whole is.
         limit, room = budget.text, _KEPT_NOTE_BYTES if budget.text.is_message else 0
         own = limit._replace(most_bytes=limit.most_bytes - room)
         part = reply.largest_part(lambda part: own.holds(part.render()), own.most_bytes)
@@ -185,7 +185,7 @@ class Answers:
         return orjson.dumps(shown)
 
     def _note_rest(self, reply: ToolReply, rest: Sequence[Block], budget: Budget) -> str:
-        """Keep blocks that do not fit, and say where they are. One that is an image is kept as that."""
+        """Store blocks that do not fit, and say where they are. A single image is stored as an image file."""
         data, media_type = orjson.dumps(rest), "application/json"
         if len(rest) == 1 and isinstance(rest[0].get("data"), str):
             with contextlib.suppress(ValueError):
@@ -223,7 +223,7 @@ class Answers:
                 yield part
 
         kept = self._keep(reply, budget, counted(), "text/plain" if text else "application/json")
-        # What the store has not taken counts, too.
+        # The store may have refused the rest: count that as well.
         size += sum(map(len, parts))
         place = replace(_place(budget), reference=kept.reference or "", rest=reply.facts.rest)
         encoded = short.part(place, partial(self._footer, kept, place), text)
@@ -242,7 +242,7 @@ class Answers:
         return {**self._pages.footer(place, following), "hint": " ".join(ways)}
 
     def _gap(self, reply: ToolReply, whole: str, head: int, tail: int, kept: Kept, budget: Budget) -> str:
-        """What stands in the place of what is left out: how much it is, and how to get it."""
+        """The line that replaces what is left out: how much it is, and how to get it."""
         left_out = f"{len(utf8(whole[head:tail])):,} bytes left out"
         reference, tools = kept.reference, self._tools_for(budget)
         if reference is None or "fs_read_range" not in tools:
@@ -292,7 +292,7 @@ class Answers:
         return self._keep(reply, budget, object_parts(value, listed), "application/json")
 
     def _keep(self, reply: ToolReply, budget: Budget, parts: Iterable[bytes], media_type: str = "text/plain") -> Kept:
-        """Store the whole, unless the tool itself has."""
+        """Store the whole, unless the tool has stored it already."""
         if not self._keeps:
             return Kept(None)
         if reply.facts.artifact is not None:
@@ -311,7 +311,7 @@ def _finish(work: Callable[[], Fitted | Callable[[], Fitted]]) -> Fitted:
 
 
 def _write(reply: ToolReply, value: Object, budget: Budget) -> tuple[Written, bool]:
-    """The whole answer as it would be sent, and whether it may be. Its length nearly always decides."""
+    """The whole answer as it would be sent, and whether it fits. Its length nearly always decides."""
     caller, content = budget.call.caller, reply.body.content
     if content is not None and caller.is_on_mcp:
         blocks = _blocks(reply, budget)
@@ -353,7 +353,7 @@ def _message_bytes(encoded: bytes, caller: Caller) -> int:
 
 
 def _refuse(reply: ToolReply, part: ToolReply | None) -> None:
-    """Raise the error of a result of which a part is of no use."""
+    """Raise the error of a result that is useless in parts."""
     if reply.body.refuse is not None:
         raise reply.body.refuse(None if part is None or isinstance(part.answer, ToolError) else part.answer)
 
@@ -402,7 +402,7 @@ def _cut_field(
 
 
 def _length(value: Any) -> int:
-    """How much there is to cut, in bytes; a long list is judged by its beginning."""
+    """The size of a value in bytes; that of a long list is estimated from its beginning."""
     if isinstance(value, list) and len(value) > _SAMPLE:
         return len(orjson.dumps(value[:_SAMPLE])) * len(value) // _SAMPLE
     return len(orjson.dumps(value))

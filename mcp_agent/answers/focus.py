@@ -21,10 +21,10 @@ from tools.kit.spec import Tool
 from tools.pruning.engine.question import Question, read_question, split_identifier, stem
 
 _NAME = re.compile(r"\w+")
-# A line beside one that matches is worth this much of it, as far as so many lines: an answer seldom is one line.
+# Lines near a match get this share of its worth, up to that many lines away: few answers are a single line.
 _NEIGHBOUR = 0.45
 _REACH = 3
-# Of a longer text only so many lines are looked at, so that a short answer does not take seconds.
+# The most lines that are ranked, so that a short answer does not take seconds.
 _MOST_LINES = 50_000
 _MOST_CHARS = 1_000
 

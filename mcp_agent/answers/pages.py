@@ -32,14 +32,14 @@ MOST_LINES = 20
 LIST_BYTES = 2_000
 TEXT_BYTES = 3_000
 MOST_LABEL = 50
-# What is passed on to a later call is shown whole or not at all, up to so many characters.
+# The most characters of a value for a later call, such as an id: it is shown whole or not at all.
 MOST_HANDLE = 1_500
-# A result of `tools/call` has so much around its text block; some of it is room for a longer version number.
+# The bytes around the text block of a `tools/call` result, with room for a longer version number.
 _ENVELOPE_BYTES = 300
 # A cursor is a little longer the farther on it leads.
 _SLACK_BYTES = 40
 _READ_BYTES = 16_384
-# So much of a line is shown where it is costly to write, such as one of control characters.
+# The most characters of a line that takes many bytes as JSON, such as one of control characters.
 _COSTLY_BYTES = 100
 _PREFIX = "c1_"
 _MOST_CHARS = 1_000
@@ -125,7 +125,7 @@ class Pages:
         except (ValueError, LookupError, TypeError, AttributeError):
             # Not what a cursor of ours leads to.
             raise _unknown_cursor(cursor, tool.name) from None
-        # Where the tool itself goes on; with the last page it is needed.
+        # How the tool itself goes on: the last page says so.
         following = whole.get("next")
         return page if "nextCursor" in page or not isinstance(following, str) else {**page, "next": following}
 

@@ -1,4 +1,4 @@
-"""A call, what its tool is handed, and what came of it."""
+"""A call, the context of its tool, and its outcome."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class SharedContext(Struct, frozen=True):
 
 
 class Success(Struct, frozen=True):
-    """The tool has given a result. `whole_bytes` is how large it is, where not all of it goes out."""
+    """The tool has given a result. `whole_bytes` is its full size if only a part is sent."""
 
     code: ClassVar[str] = "ok"
     result: Result
@@ -198,6 +198,6 @@ class Refusal(Struct, frozen=True):
         return f"REFUSED {self.error_code}"
 
 
-# What came of a call. All but a refusal are written as the result of a tool.
+# The outcome of a call. All but a refusal are written as the result of a tool.
 Answer = Success | Page | Failure
 Outcome = Answer | Refusal

@@ -122,7 +122,7 @@ class Contract(Struct, frozen=True):
     is_literal: bool
     # Whether the profile keeps answers short.
     is_short: bool
-    # Whether the client puts the result in the place of the text that it sent.
+    # Whether the client replaces the text that it sent with the result.
     is_never_cut: bool
     # Whether the arguments that models write from habit are taken.
     takes_habits: bool
@@ -196,7 +196,7 @@ def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str
 
 
 def _fitting(values: Sequence[Any], room: int) -> int:
-    """How many elements from the start of a list take no more than `room` as JSON."""
+    """How many elements from the start of a list fit in `room` bytes as JSON."""
     for index, value in enumerate(values):
         room -= len(orjson.dumps(value)) + 1
         if room < 0:

@@ -1,4 +1,4 @@
-"""What is remembered of each conversation: the folder that its relative paths begin in."""
+"""What is remembered of each conversation: the folder that its relative paths begin in, and what it must be told."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mcp_agent.calls.call import Call
 from tools.files.paths import OpenPaths, to_wire
+from tools.sessions.manager import SessionManager
 
 _MOST_FOLDERS = 1_000
 
@@ -22,22 +23,26 @@ class _Folder(NamedTuple):
 class Conversations:
     """Of the newest conversations. `begin` is asked at the beginning of every call."""
 
-    def __init__(self, paths: OpenPaths) -> None:
+    def __init__(self, paths: OpenPaths, sessions: SessionManager | None) -> None:
         self._paths = paths
+        self._sessions = sessions
         self._folders: dict[str, _Folder] = {}
 
     async def begin(self, call: Call) -> tuple[OpenPaths, list[str]]:
-        """The paths of a call, and what its result says first: which folder counts, where the client has named another
-        than the daemon's.
+        """The paths of a call, and what its result says first.
 
-        A result says it once, and again after a change.
+        Which folder counts, where the client has named another than the daemon's: once, and again after a change. And
+        which of its sessions have ended with an earlier daemon, or run without its knowledge.
         """
         caller = call.caller
-        if not caller.folder or not caller.is_on_mcp:
+        if not caller.is_on_mcp:
             return self._paths, []
-        name = caller.origin.names[0]
+        origin = caller.origin
+        news = [] if self._sessions is None else self._sessions.news(origin, str(call.arguments.get("session_id")))
+        if not caller.folder:
+            return self._paths, news
+        name = origin.names[0]
         known = self._folders.get(name)
-        news = []
         if known is None or known.named != caller.folder:
             # In a thread: a disk of the network may not answer.
             path = await asyncio.to_thread(_folder, caller.folder)

@@ -48,7 +48,7 @@ class Dispatcher:
         self._answers = answers
         self._threads = threads
         self._observers = observers
-        self._conversations = Conversations(context.tools.paths)
+        self._conversations = Conversations(context.tools.paths, context.tools.sessions)
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
@@ -67,7 +67,7 @@ class Dispatcher:
             notify_all(self._observers, call, outcome, began)
 
     async def run_as(self, call: Call, function: Callable[[ToolContext, Tool], _R]) -> _R:
-        """Run `function` in a thread in the place of the tool of `call`, with all that the tool may use.
+        """Run `function` in a thread instead of the tool of `call`, with the same context.
 
         For a wire that needs a result in a form of its own, such as the bytes of a file. The gate, the rules, the
         deadline and the observers are those of the tool. Nothing is parsed or fitted. Raises ToolError.
@@ -127,6 +127,7 @@ class Dispatcher:
                 context.text_room = budget.text.below_header
             if tool.check is not None:
                 tool.check(context, **arguments)
+            context.is_for_model = budget.form == "text" and call.caller.is_on_mcp
             is_traced, started = log.isEnabledFor(logging.DEBUG), time.perf_counter()
             if is_traced:
                 trace(logging.DEBUG, "tool.exec_start", call)
@@ -157,7 +158,7 @@ class Dispatcher:
             return await self._fail(_internal_error(call), budget)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
-        """Run `async def` on the loop and `def` in a thread; what is over in microseconds runs on the loop, too."""
+        """Run `async def` on the loop and `def` in a thread, except for a call that takes microseconds."""
         result: Result
         if tool.instant is not None and tool.instant(context, **arguments):
             result = tool.function(context, **arguments)
@@ -170,7 +171,7 @@ class Dispatcher:
         return result
 
     async def _fit(self, reply: ToolReply, budget: Budget) -> Fitted:
-        """As it goes out. What is large, or must be kept on disk, is written in a thread."""
+        """The answer as it is sent. A large one, or one that must be stored, is written in a thread."""
         fitted = self._answers.fit(reply, budget)
         return fitted if isinstance(fitted, Fitted) else await self._in_thread(fitted)
 
@@ -182,7 +183,7 @@ class Dispatcher:
 
 
 def _host_cursor(call: Call, tool: Tool) -> str | None:
-    """Where the call goes on; None if it is a new one. A tool's own cursor is the tool's, and not one of ours."""
+    """The cursor of a call that continues an earlier one; None for a new call, and for a cursor of the tool's own."""
     cursor = call.arguments.get(CURSOR)
     is_ours = isinstance(cursor, str) and (not tool.has_own_cursor or is_cursor(cursor))
     return cursor if is_ours else None
@@ -194,7 +195,7 @@ async def _within(deadline_s: float, context: ToolContext, work: Awaitable[_T]) 
         async with asyncio.timeout(deadline_s):
             return await work
     except (TimeoutError, asyncio.CancelledError):
-        # A thread cannot be cancelled: it looks at this now and then, and stops by itself.
+        # A thread cannot be cancelled: the tool checks this flag and stops.
         context.is_cancelled = True
         raise
 

@@ -109,7 +109,7 @@ class AuditObserver(CallObserver):
             "transport": caller.transport,
             "form": form,
             "tool": call.tool[:100],
-            "args": argument_shapes(call.arguments, {} if tool is None else tool.argument_fields),
+            "args": argument_shapes(call.arguments, {} if tool is None else tool.parameters.fields),
             "outcome": "CANCELLED" if outcome is None else outcome.code,
             "ms": int(took_s * 100_000) / 100,
             "bytes": result_bytes,
@@ -165,7 +165,7 @@ class AuditObserver(CallObserver):
 
 
 def _is_refused(outcome: Outcome | None) -> TypeGuard[Refusal | Failure]:
-    """Whether the call reached no tool: such calls cost nothing, and so there may be any number of them."""
+    """Whether the call reached no tool. Such calls are cheap, so a client can make any number of them."""
     return isinstance(outcome, Refusal) or (isinstance(outcome, Failure) and isinstance(outcome.error, ToolDisabled))
 
 

@@ -52,6 +52,7 @@ GROUPS: dict[str, dict[str, Word]] = {
     "Connect": {
         "connect": Word("connect", "put the daemon into the configuration of a client"),
         "init": Word("init", "set up AGENTS.md and clients for the project in this folder"),
+        "expose": Word("expose", "make the daemon public, for claude.ai, ChatGPT and every client of OAuth"),
         "token": Word("token", "a token and a profile for each client"),
         "doctor": Word("doctor", "find out why a client does not connect"),
     },

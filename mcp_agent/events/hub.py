@@ -68,7 +68,7 @@ class EventHub:
         self.last_number = 0
         # Logs whose child waits for a lossless client to read on, each with what resumes it (backpressure).
         self._waiting: dict[OutputLog, Callable[[], None]] = {}
-        # Called with what is different now, for those who look again by themselves.
+        # Called with what has changed, for observers that then look themselves.
         self._observers: set[Callable[[Topic], None]] = set()
         # Called when a client on an MCP wire has opened or closed its stream.
         self.on_listener: Callable[[], None] = lambda: None
@@ -279,7 +279,7 @@ class Subscription:
         self._woken.set()
 
     def withdraw(self, event: Announcement) -> bool:
-        """Take back a change that waits, for a client that is told in another way. False if it does not wait."""
+        """Withdraw a pending change, because the client learns of it in another way. False if it is not pending."""
         waits = event in self._pending
         self._pending.pop(event, None)
         return waits

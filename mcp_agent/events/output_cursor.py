@@ -77,18 +77,18 @@ class OutputCursor:
         self.on_move(log)
 
     def has_waiting(self, least_bytes: int) -> bool:
-        """Whether there is so much to take."""
+        """Whether at least that much is left to take."""
         return sum(log.end - self._places[log] for log in self.behind) >= least_bytes
 
     def skip(self, log: OutputLog) -> None:
-        """Leave out all that is there now of one session."""
+        """Skip the present output of one session."""
         if log.exit is not None:
             self.drop(log)
         elif log in self._places:
             self.move(log, log.end)
 
     def skip_all(self) -> None:
-        """Leave out all that is there now."""
+        """Skip all present output."""
         for log in list(self.behind):
             self.skip(log)
 
@@ -103,7 +103,7 @@ class OutputCursor:
         return Lost(place, to)
 
     def close(self) -> None:
-        """Give what there is, and end."""
+        """Give the remaining output, and end."""
         self.is_closed = True
         self.wake()
 
@@ -114,7 +114,7 @@ class OutputCursor:
         self.close()
 
     def take(self, most_bytes: float) -> Iterator[tuple[OutputLog, CursorItem]]:
-        """What comes next, in order, about `most_bytes` of it; nothing if nothing is left.
+        """The next output in order, about `most_bytes`; empty if none is left.
 
         The bytes of a piece can be read until the next one is asked for: then the spool may let them go.
         """

@@ -41,7 +41,7 @@ class OutputFrames:
         return frame
 
     def take(self, cursor: OutputCursor, id_line: bytes) -> list[bytes]:
-        """What comes next for a client, each event with its number in `id_line` before it."""
+        """The next events for a client, each with its number in `id_line` before it."""
         frames: list[bytes] = []
         for log, item in cursor.take(AT_ONCE_BYTES):
             if not isinstance(item, Lost):
@@ -60,5 +60,5 @@ def named_frame(event: SessionEvent) -> bytes:
 
 
 def gap_frame(reason: str, **facts: str) -> bytes:
-    """What says that output is gone whose size nobody knows."""
+    """The event for lost output of unknown size."""
     return b"event: gap\ndata: " + orjson.dumps({"type": "gap", "reason": reason, **facts}) + b"\n\n"

@@ -1,7 +1,7 @@
 """The endpoints of OAuth that everybody may ask: metadata, registration, and the exchange of codes and tokens.
 
-Their paths are those that older clients take without reading the metadata. Whoever reaches us as this machine is told
-our address on it, everybody else the public one: no header of a proxy is believed.
+Their paths are those that older clients take without reading the metadata. The issuer is the name by which a request
+came, which the guard has checked; behind the public name that is the public URL, whatever a header says.
 """
 
 from __future__ import annotations
@@ -13,22 +13,32 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.daemon import Daemon
-from mcp_agent.oauth.consent import Codes, Consent
-from mcp_agent.oauth.oauth_clients import LOOPBACK, OAuthClients, OAuthError
-from mcp_agent.page.endpoints import Routes
+from mcp_agent.oauth.consent import RESOURCE_PATH, Codes, Consent
+from mcp_agent.oauth.oauth_clients import OAuthClients, OAuthError, addresses_to_paste
+from mcp_agent.oauth.public_name import PROBE, RESOURCE_METADATA, PublicName
+from mcp_agent.page.endpoints import ApiRequest, Routes
 from mcp_agent.page.page_files import SAFE_HEADERS
 from mcp_agent.security.auth_tokens import BadToken, Tokens
 from mcp_agent.security.authority import parse_authority
-from mcp_agent.security.grants import ClientGrant, Grants, Issued, RefusedGrant
-from mcp_agent.transports.http import ClientLeft, header, read_body, send_empty, send_json, send_object
+from mcp_agent.security.grants import ClientGrant, Grants, Issued, RefusedGrant, WrongResource
+from mcp_agent.security.wrong_logins import WINDOW_S, WrongLogins, sender
+from mcp_agent.transports.http import (
+    ClientLeft,
+    header,
+    query_value,
+    read_body,
+    scheme_of,
+    send_empty,
+    send_json,
+    send_object,
+)
 
-RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
 SERVER_METADATA = "/.well-known/oauth-authorization-server"
 CONSENT_PATH = "/ui/consent"
 _SCOPE = "mcp"
@@ -57,13 +67,16 @@ _Handler = Callable[[Scope, Receive], Awaitable[tuple[int, Any, Mapping[str, str
 class Authorization:
     """Our side of OAuth. `endpoints` are its routes, and the guard asks it what is open and how a 401 begins."""
 
-    def __init__(self, daemon: Daemon, tokens: Tokens, grants: Grants, clients: OAuthClients, public_url: str) -> None:
+    def __init__(
+        self, daemon: Daemon, tokens: Tokens, grants: Grants, clients: OAuthClients, public_name: PublicName
+    ) -> None:
         self._daemon = daemon
         self._tokens = tokens
         self._grants = grants
         self._clients = clients
-        self._public_url = public_url
+        self._public_name = public_name
         self._codes = Codes()
+        self.wrong_logins = WrongLogins()
         self._handlers: dict[str, tuple[str, _Handler]] = {
             SERVER_METADATA: ("GET", self._describe_server),
             "/register": ("POST", self._register),
@@ -75,7 +88,7 @@ class Authorization:
     @property
     def host(self) -> str:
         """The public name, to which the daemon answers."""
-        return urlsplit(self._public_url).hostname or ""
+        return self._public_name.host
 
     @property
     def endpoints(self) -> Mapping[str, ASGIApp]:
@@ -83,8 +96,17 @@ class Authorization:
 
     @property
     def api(self) -> Routes:
-        """What the screen of the consent asks."""
-        return Consent(self._daemon, self._tokens, self._clients, self._codes).routes(self.issuer)
+        """What the screen of the consent asks, and the owner about the public name."""
+
+        async def show(_: ApiRequest) -> dict[str, Any]:
+            return {**self._public_name.facts, **addresses_to_paste(self._public_name.url)}
+
+        async def check(request: ApiRequest) -> dict[str, Any]:
+            await self._public_name.check()
+            return await show(request)
+
+        consent = Consent(self._daemon, self._tokens, self._clients, self._codes)
+        return {**consent.routes(self.issuer), ("GET", "public"): show, ("POST", "public/check"): check}
 
     def is_endpoint(self, path: str) -> bool:
         path = path.rstrip("/")
@@ -92,6 +114,8 @@ class Authorization:
 
     def challenge(self, scope: Scope, *, is_invalid: bool) -> bytes:
         path = scope["path"].rstrip("/")
+        if not RESOURCE_PATH.fullmatch(path):
+            path = ""
         error = ', error="invalid_token"' if is_invalid else ""
         where = f"{self.issuer(scope)}{RESOURCE_METADATA}{path}"
         return f'Bearer resource_metadata="{where}", scope="{_SCOPE}"{error}'.encode("latin-1", "replace")
@@ -100,9 +124,10 @@ class Authorization:
         """Our URL for whoever sent this request; the guard has checked its Host."""
         value = dict(scope["headers"]).get(b"host", b"")
         host = parse_authority(value)
-        if host is None or host.name not in LOOPBACK:
-            return self._public_url
-        return f"{scope.get('scheme', 'http')}://{value.decode('ascii').lower()}"
+        if host is None or host.name == self.host:
+            self._public_name.note_request()
+            return self._public_name.url
+        return f"{scheme_of(scope)}://{value.decode('ascii').lower()}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].rstrip("/")
@@ -119,6 +144,8 @@ class Authorization:
         except OAuthError as error:
             status, headers = error.status, _SECRET
             body = {"error": error.code, "error_description": error.message}
+            if path in ("/token", "/revoke") and self._is_guessing(scope):
+                status, headers = 429, {**_SECRET, "retry-after": str(WINDOW_S)}
         except (BadToken, OSError) as error:
             status, headers = 503, {**_SECRET, "retry-after": "30"}
             body = {"error": "temporarily_unavailable", "error_description": str(error)}
@@ -126,6 +153,13 @@ class Authorization:
             await send_empty(send, status, {**headers, **_CORS})
         else:
             await send_object(send, status, body, {**headers, **_CORS})
+
+    def _is_guessing(self, scope: Scope) -> bool:
+        """Note a wrong code or token. True if there were too many from that address."""
+        address = sender(scope, scope["state"]["headers"])
+        is_guessing = self.wrong_logins.are_too_many(address)
+        self.wrong_logins.add(address)
+        return is_guessing
 
     async def _send_page(self, scope: Scope, _: Receive, send: Send) -> None:
         """The page of the consent, for everybody: what it shows needs the login."""
@@ -136,6 +170,8 @@ class Authorization:
 
     async def _describe_resource(self, scope: Scope, _: Receive) -> tuple[int, Any, Mapping[str, str]]:
         issuer = self.issuer(scope)
+        if (probe := query_value(scope, PROBE)) is not None:
+            self._public_name.arrived(probe)
         return (
             200,
             {
@@ -197,7 +233,7 @@ class Authorization:
             case "authorization_code":
                 issued = await self._redeem(asked, client_id)
             case "refresh_token":
-                issued = await self._refresh(asked.get("refresh_token", ""), client_id)
+                issued = await self._refresh(asked, client_id)
             case _:
                 raise OAuthError("unsupported_grant_type", "use authorization_code or refresh_token")
         self._daemon.apply_tokens(self._tokens)
@@ -230,9 +266,11 @@ class Authorization:
         code.is_used = True
         return self._grants.add(code.grant)
 
-    async def _refresh(self, token: str, client_id: str) -> Issued:
+    async def _refresh(self, asked: Mapping[str, str], client_id: str) -> Issued:
         try:
-            return self._grants.refresh(token, client_id)
+            return self._grants.refresh(asked.get("refresh_token", ""), client_id, asked.get("resource"))
+        except WrongResource:
+            raise OAuthError("invalid_target", "the grant is for another resource") from None
         except RefusedGrant as refused:
             self._note_end(refused.ended, "refresh_reused")
             raise OAuthError("invalid_grant", str(refused)) from None

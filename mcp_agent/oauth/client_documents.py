@@ -88,7 +88,10 @@ class ClientDocuments:
         address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Host": parts.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
-        client = httpx2.AsyncClient(verify=self._context or ssl.create_default_context(), trust_env=False)
+        # Each step has less than all of them: a handshake that is cancelled would leave its socket open.
+        client = httpx2.AsyncClient(
+            verify=self._context or ssl.create_default_context(), trust_env=False, timeout=0.8 * _TIMEOUT_S
+        )
         body = b""
         try:
             # By its address: a second look-up could give another one. The certificate is checked for the name.
@@ -104,7 +107,7 @@ class ClientDocuments:
                         break
             document = orjson.loads(body) if answer.status_code == 200 and len(body) <= MOST_BYTES else None
         except (OSError, httpx2.HTTPError, ValueError) as error:
-            raise _unreadable(parts, f"cannot be read: {error}") from None
+            raise _unreadable(parts, f"cannot be read: {str(error) or type(error).__name__}") from None
         if not isinstance(document, dict):
             raise _unreadable(parts, f"answered {answer.status_code}, and not with the description of a client")
         age = _MAX_AGE.search(answer.headers.get("cache-control", ""))

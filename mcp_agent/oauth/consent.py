@@ -30,7 +30,7 @@ _MOST_DAYS = 3_650
 _MOST_STATE_CHARS = 4_000
 _FIRST_PROFILE = "read-only"
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
+RESOURCE_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 # Where the messages of the 2024 transport go, for a client that was given the address of its stream.
 _STREAMS = {"/sse": ("/sse", "/messages"), "/mcp/sse": ("/mcp/sse", "/messages")}
 
@@ -126,7 +126,7 @@ class Consent:
         }
 
     async def _answer(self, request: ApiRequest, issuer: str) -> dict[str, Any]:
-        """ClientGrant what was asked for, or deny it; in both cases the browser goes back to the client."""
+        """Grant what was asked for, or deny it; in both cases the browser goes back to the client."""
         query = {name: value for name, value in request.mapping("request").items() if isinstance(value, str)}
         try:
             asked = await self._check(query, issuer)
@@ -178,7 +178,7 @@ class Consent:
             problem = "unsupported_response_type"
         elif query.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(query.get("code_challenge", "")):
             problem = "invalid_request"
-        elif resource[: len(issuer)].lower() != issuer.lower() or not _PATH.fullmatch(path):
+        elif resource[: len(issuer)].lower() != issuer.lower() or not RESOURCE_PATH.fullmatch(path):
             problem = "invalid_target"
         asked = AuthorizationRequest(
             client,

@@ -54,6 +54,15 @@ KNOWN: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+# On the web: people give our address to these, and an account of theirs may want to know where they are called back.
+_ON_THE_WEB = ("https://claude.ai/oauth/mcp-oauth-client-metadata", "https://chatgpt.com/oauth/client.json")
+
+
+def addresses_to_paste(public_url: str) -> dict[str, Any]:
+    """What is pasted into claude.ai and ChatGPT, and where they are called back."""
+    return {"resource": f"{public_url}/mcp", "callbacks": {KNOWN[each][0]: KNOWN[each][1] for each in _ON_THE_WEB}}
+
+
 class OAuthError(Exception):
     """A request is refused, with a code of OAuth and a sentence for whoever reads it."""
 

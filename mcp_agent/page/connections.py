@@ -19,7 +19,7 @@ from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import PAGE_PATH, TICKET_S, BrowserLogins
-from mcp_agent.transports.http import header_text
+from mcp_agent.transports.http import header_text, scheme_of
 from registry.profiles import Form
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Connections:
 
 def _base(request: ApiRequest) -> str:
     """The address of the daemon as the asking browser has it."""
-    return f"{request.scope.get('scheme', 'http')}://{header_text(request.scope, b'host')}"
+    return f"{scheme_of(request.scope)}://{header_text(request.scope, b'host')}"
 
 
 def _known(base: str, config: Config, token_file: Path, host: str) -> list[dict[str, Any]]:

@@ -56,6 +56,7 @@ class HealthRoute:
                 for name, facts in daemon.mounts.facts.items()
             },
             **({} if daemon.fleet_facts is None else {"fleet": daemon.fleet_facts()}),
+            **({} if daemon.public_name is None else {"public": daemon.public_name.facts}),
             "refusals": dict(daemon.refusals.counts),
             "clients": {"sessions": len(self._sessions), "streams": daemon.hub.clients},
             "limits": {

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_agent.host import Host
 from mcp_agent.security.authority import parse_authority
 from mcp_agent.security.browser_logins import PAGE_PATH, BrowserLogins, cookie_header
-from mcp_agent.transports.http import header, query_value, send_error, send_object
+from mcp_agent.transports.http import header, query_value, scheme_of, send_error, send_object
 
 _FOLDER = Path(__file__).parent
 _STATIC = _FOLDER / "static"
@@ -94,7 +94,7 @@ class PageRoute:
 
 def _cookie(scope: Scope, value: str) -> str:
     host = parse_authority(header(scope, b"host") or b"")
-    return cookie_header(value, None if host is None else host.port, is_secure=scope.get("scheme") == "https")
+    return cookie_header(value, None if host is None else host.port, is_secure=scheme_of(scope) == "https")
 
 
 async def _send_file(scope: Scope, send: Send, name: str) -> None:

@@ -28,7 +28,7 @@ _LEAST_WORK_S = 0.1
 
 
 def collect_as_usual() -> None:
-    """Look for garbage as Python does, once a program has started; what is there now stays, and is not looked at."""
+    """Set up garbage collection once a program has started: objects of the start are never examined again."""
     gc.freeze()
     gc.set_threshold(*USUAL_THRESHOLDS)
 

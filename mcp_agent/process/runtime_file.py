@@ -118,7 +118,7 @@ class RuntimeFile:
             # Without a sync: what is in it holds no longer than this process.
             disk.replace_file(self._path, msgspec.json.encode(self._content), sync=False)
         except OSError as error:
-            # Clients are served all the same; only the commands do not find us.
+            # Clients are still served; only the commands do not find us.
             event(log, logging.WARNING, "runtime_file.not_written", path=str(self._path), message=str(error))
 
     def __exit__(self, *_: object) -> None:

@@ -12,7 +12,7 @@ _LISTENS_AFTER_S = 0.05
 def on_signals(stop: Callable[[], object]) -> None:
     """Call `stop` on the running loop whenever a signal asks this process to end, for as long as the loop runs.
 
-    A terminal that closes is such a signal, unless whoever started us has it ignored, as `nohup` does.
+    A closing terminal sends such a signal, unless our parent made us ignore it, as `nohup` does.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -35,7 +35,7 @@ _SESSION_PAGE_BYTES = 128 * 1024
 
 
 class CannotBeRead(Exception):
-    """A resource that is there and cannot be read now; the message says why."""
+    """A resource exists and cannot be read now; the message says why."""
 
 
 class Resources(Protocol):

@@ -78,6 +78,10 @@ class RefusedGrant(Exception):
         self.ended = ended
 
 
+class WrongResource(Exception):
+    """A client asks for tokens for another resource than its grant is for."""
+
+
 class _GrantsFile(Struct):
     # Signs the ids of clients that register themselves.
     key: str
@@ -139,8 +143,11 @@ class Grants:
             file.grants.append(grant)
         return issued
 
-    def refresh(self, token: str, client: str) -> Issued:
-        """A new pair for a refresh token. Raises RefusedGrant."""
+    def refresh(self, token: str, client: str, resource: str | None = None) -> Issued:
+        """A new pair for a refresh token, where `resource` is absent or that of the grant.
+
+        Raises RefusedGrant and WrongResource.
+        """
         hashed = _hash(token)
         if hashed not in self._by_refresh:
             # Without a look at the disk: anybody may try.
@@ -149,6 +156,8 @@ class Grants:
             found = next((each for each in file.grants if hashed in each.refresh and each.client == client), None)
             if found is None or found.is_expired:
                 raise RefusedGrant("the refresh token is not valid, or no longer")
+            if resource is not None and resource.rstrip("/").lower() != found.resource.rstrip("/").lower():
+                raise WrongResource
             age = found.generation - found.refresh[hashed]
             is_late = age > 1 or (age == 1 and time.time() - found.rotated > GRACE_S)
             file.grants.remove(found)

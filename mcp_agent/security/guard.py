@@ -31,6 +31,7 @@ from mcp_agent.security.authority import Authority, is_origin, is_same_origin, p
 from mcp_agent.security.browser_logins import PAGE_HEADER, PAGE_PATH, BrowserLogins, is_page_path, needs_login
 from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
+from mcp_agent.security.wrong_logins import WINDOW_S, WrongLogins, sender
 from mcp_agent.storage.refusals import RefusalReason, Refusals
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,10 @@ class _Refused(Exception):
 
 class OAuthEndpoints(Protocol):
     """What the guard asks of OAuth, where it is on."""
+
+    @property
+    def wrong_logins(self) -> WrongLogins:
+        """Who has sent wrong tokens."""
 
     def is_endpoint(self, path: str) -> bool:
         """Whether everybody may ask here, without a token."""
@@ -182,11 +187,11 @@ class Guard:
         """Pass a WebSocket on whose Host and Origin are good, with `identify` for the token in its first message."""
 
         def identify(token: bytes) -> Principal | None:
-            principal = _ANYBODY if self._tokens is None else self._tokens.identify(token)
-            if principal is None or not principal.may_use(scope["path"]):
-                self._report(_login_refusal("the token is not valid", "wrong_token"), "wrong_token", scope)
+            try:
+                return self._holder(token, scope, scope["state"]["headers"])
+            except _Refused as refused:
+                self._report(refused, "wrong_token", scope)
                 return None
-            return principal
 
         try:
             headers = _index_headers(scope["headers"])
@@ -298,9 +303,21 @@ class Guard:
         # More than once: people paste "Bearer <token>" into a field for the token, and their client adds the word.
         while token[: len(_BEARER)].lower() == _BEARER:
             token = token[len(_BEARER) :].strip()
-        principal = self._tokens.identify(token)
+        return self._holder(token, scope, headers)
+
+    def _holder(self, token: bytes, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:
+        """The holder of a token. Raises _Refused."""
+        principal = _ANYBODY if self._tokens is None else self._tokens.identify(token)
+        # Nobody has found such a token by trying, and its client learns from the refusal that it needs a new one.
+        has_expired = principal is None and self._tokens is not None and self._tokens.is_expired(token)
+        wrong_logins = None if self._oauth is None or has_expired else self._oauth.wrong_logins
+        if wrong_logins is not None and (principal is None or principal.is_owner):
+            address = sender(scope, headers)
+            if wrong_logins.are_too_many(address):
+                raise _Refused(429, f"too many wrong tokens; wait {WINDOW_S} s", reason="wrong_token")
+            if principal is None:
+                wrong_logins.add(address)
         if principal is None:
-            has_expired = self._tokens.is_expired(token)
             raise _login_refusal("the token has expired" if has_expired else "the token is not valid", "wrong_token")
         if not principal.may_use(scope["path"]):
             raise _login_refusal(f"this token is for {principal.paths[0]}", "wrong_token")
@@ -405,8 +422,8 @@ async def _answer(send: Send, refused: _Refused, receive: Receive | None = None,
         headers.append((b"www-authenticate", challenge))
     if refused.status == 413:
         headers.append((b"connection", b"close"))
-    if refused.status == 503:
-        headers.append((b"retry-after", b"5"))
+    if refused.status in (429, 503):
+        headers.append((b"retry-after", str(WINDOW_S if refused.status == 429 else 5).encode()))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     if refused.status == 413 and receive is not None:
         await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -263,7 +263,7 @@ class ArtifactStore:
             raise OSError(errno.EFBIG, f"it is larger than the {most} bytes of a caller")
 
     def _register(self, artifact: Artifact) -> Artifact:
-        """Write the row of a file that is there, and make room for it. Raises OSError; then the file is gone, too."""
+        """Write the row of an existing file, and make room for it. Raises OSError; then the file is gone, too."""
         try:
             with self._index.transaction() as rows:
                 removed = self._make_room(rows, artifact)
@@ -308,7 +308,7 @@ class ArtifactStore:
         return expired
 
     def _unlink(self, removed: Iterable[Artifact]) -> None:
-        """Delete files whose rows are gone. In this order a row never leads to a file that is not there."""
+        """Delete the files of deleted rows. In this order a row never leads to a file that is not there."""
         for artifact in removed:
             self._path(artifact.id).unlink(missing_ok=True)
 

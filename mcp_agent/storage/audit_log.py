@@ -46,7 +46,7 @@ class AuditLog:
         self._seq = 0
         self._looked_at = 0.0
         self._is_failing = False
-        # The disk became full within a line: the next one begins on a line of its own.
+        # The disk became full within a line: start the next entry on a new line.
         self._is_torn = False
         self.lost_lines = 0
         # Called with the facts of every line, on the event loop. They must be fast.
@@ -108,7 +108,7 @@ class AuditLog:
 
 
 def note_command(folder: Path, event: str, **facts: Any) -> None:
-    """Write the line of what a command did by itself, beside the daemon or without one."""
+    """Write a line for a change that a command made itself, with or without a running daemon."""
     with closing(AuditLog(folder)) as audit:
         audit.note(event, by="command", **facts)
 

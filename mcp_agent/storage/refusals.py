@@ -56,7 +56,7 @@ class Refusals:
         return is_first
 
     def is_first(self, reason: str, source: str, subject: str) -> bool:
-        """Count a refusal. True if it is one of the first, which whoever asks reports; the rest is reported later."""
+        """Count a refusal. True for the first ones, which the caller reports; the rest is reported later."""
         self.counts[reason] = self.counts.get(reason, 0) + 1
         if time.monotonic() - self._began >= _WINDOW_S:
             self.flush()

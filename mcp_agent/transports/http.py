@@ -131,6 +131,14 @@ def header_text(scope: Scope, name: bytes) -> str | None:
     return None if raw is None else raw.decode("latin-1")
 
 
+def scheme_of(scope: Scope) -> str:
+    """The scheme of the URL that a client has. A proxy on this machine says that it is another than ours."""
+    is_behind_proxy = is_loopback((scope.get("client") or ("",))[0])
+    if is_behind_proxy and (b"x-forwarded-proto", b"https") in scope["headers"]:
+        return "https"
+    return str(scope.get("scheme", "http"))
+
+
 def query_value(scope: Scope, name: str) -> str | None:
     """The value of a parameter of the URL, the first if there are several, or None."""
     found = parse_qs(scope["query_string"].decode("latin-1")).get(name)

@@ -88,7 +88,7 @@ _PRUNED = {"text": _TEXT, "goal_hint": "needle", "source_type": "docs", "options
             True,
             r".*/README is there already; nothing was written",
         ),
-        ("fs_delete", {"path": "README"}, True, r".*/README deleted; undo_id \w+"),
+        ("fs_delete", {"path": "README"}, True, r".*/README deleted; undo \w+"),
         ("fs_move", {"from": "README", "to": "READ.me"}, True, r".*/README moved to .*/READ\.me"),
         (
             "fs_patch",

@@ -188,8 +188,8 @@ async def test_the_audit_log_keeps_a_path_by_whatever_name_it_came(host: ShellHo
     await host.call("fs_read", wire="http", file_path="src/a.py")
     await host.call("shell_exec", wire="http", cmd="echo secret")
     fields = host.daemon.gate.catalog.by_name
-    assert fields["fs_read"].argument_fields["file_path"].audited
-    assert fields["shell_exec"].argument_fields["cmd"].is_command
+    assert fields["fs_read"].parameters.fields["file_path"].audited
+    assert fields["shell_exec"].parameters.fields["cmd"].is_command
 
 
 def test_no_alias_is_in_a_schema_or_stands_for_two_arguments() -> None:

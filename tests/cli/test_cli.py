@@ -27,23 +27,6 @@ def test_a_category_that_is_on_with_nothing_in_it_is_told(run: Run, tools_json: 
     assert "is off" not in run("enable", "filesystem").out
 
 
-def test_help_names_every_command(run: Run) -> None:
-    said = run("--help")
-    assert (said.code, said.err) == (0, "")
-    for name in ("serve", "stdio", "tools", "check", "profile", "enable", "disable", "call"):
-        assert f"\n  {name} " in said.out
-
-
-def test_help_of_serve_names_every_flag(run: Run) -> None:
-    said = run("serve", "--help")
-    flags = (
-        "--host --port --tools-file --profile --state-dir --token-file --allow-host --tls-cert --tls-key --log-level"
-    )
-    assert said.code == 0
-    assert [flag for flag in flags.split() if f"\n  {flag} " not in said.out] == []
-    assert "MCP_AGENT_TOKEN" in said.out
-
-
 def test_the_version_is_told(run: Run) -> None:
     for asked in ("--version", "-V", "version"):
         assert run(asked) == Said(0, f"mcp-agent {__version__}\n", "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import shlex
 import shutil
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.cli.declaration import PROGRAM, Command
-from mcp_agent.cli.main import every_command, find_command
+from mcp_agent.cli.main import WORDS, every_command, find_command
 from mcp_agent.cli.old_spellings import current_spelling
 from registry.user_error import UsageError
 from tests.cli.conftest import Run
@@ -23,7 +25,8 @@ def test_without_a_command_help_is_shown(run: Run) -> None:
     bare, asked, flag = run(), run("help"), run("--help")
     assert bare.code == asked.code == flag.code == 0
     assert bare.out == asked.out == flag.out
-    assert "find out why a client does not connect" in bare.out
+    assert (bare.err, asked.err) == ("", "")
+    assert [word for word in WORDS if f"\n  {word} " not in bare.out] == []
 
 
 def test_help_of_a_command_is_that_of_its_flag(run: Run) -> None:
@@ -53,6 +56,7 @@ def test_a_command_that_there_is_not_is_told_with_the_one_that_may_be_meant(
 def test_each_command_has_json_and_two_examples_that_can_be_typed(command: Command) -> None:
     flags = command.parser().format_help()
     assert "--json" in flags
+    assert [setting.flag for setting in command.settings if f"\n  {setting.flag} " not in flags] == []
     with pytest.raises(UsageError, match=r"no flag --jsno in .* \(did you mean --json\?\)"):
         command.parser().read(["--jsno"], argparse.Namespace())
     assert len(command.examples) == 2
@@ -62,6 +66,35 @@ def test_each_command_has_json_and_two_examples_that_can_be_typed(command: Comma
             assert find_command(own) is command
             own = own[: own.index("--")] if "--" in own else own
             command.parser().read(own[len(command.words) :], argparse.Namespace())
+
+
+# What stays in the foreground, asks systemd of this user, or looks for another machine.
+_NOT_RUN = ("serve", "stdio", "gateway", "fleet try", "service", "doctor https")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param((command, example), id=example)
+        for command in every_command()
+        for example in command.examples
+        if example.startswith(PROGRAM) and "--follow" not in example
+        if not example.removeprefix(f"{PROGRAM} ").startswith(_NOT_RUN)
+    ],
+)
+def test_an_example_with_json_prints_json_or_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, example: tuple[Command, str]
+) -> None:
+    command, line = example
+    words = shlex.split(line.partition(" > ")[0])[1:]
+    place = words.index("--") if "--" in words else len(words)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setenv("EDITOR", "true")
+    said = run(*words[:place], *(() if "--json" in words else ("--json",)), *words[place:])
+    assert said.code in (0, 1, 2, 3)
+    assert "Traceback" not in said.err
+    if not command.streams and (said.out or said.code == 0):
+        json.loads(said.out)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,6 @@ from tests.support.oauth import PUBLIC_URL, OAuthPeer, public_daemon, sent_back
 from tests.support.waiting import within
 
 _CLAUDE_CODE = "https://claude.ai/oauth/claude-code-client-metadata"
-
-
-@pytest.fixture(scope="module")
-def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One daemon for all tests that do not change what others see."""
-    with public_daemon(tmp_path_factory.mktemp("home")) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-async def peer(public: Daemon) -> AsyncIterator[OAuthPeer]:
-    async with OAuthPeer(public) as peer:
-        yield peer
 
 
 class _Storage:

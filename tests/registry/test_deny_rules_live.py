@@ -47,6 +47,25 @@ async def test_the_example_holds_on_every_wire(daemon: Daemon, connect: Connect)
         assert not (await peer.call("shell_exec", command="git --version")).is_error
 
 
+async def test_no_search_tells_that_something_denied_was_left_out(daemon: Daemon) -> None:
+    (daemon.home / ".gitignore").write_text(".env\nopen\n")
+    searches = (
+        ("fs_grep", {"base": ".", "pattern": "needle"}),
+        ("fs_search", {"base": ".", "glob": "{.env,open}"}),
+        ("grep", {"path": ".", "pattern": "needle"}),
+    )
+    (daemon.home / ".git").mkdir()
+
+    async def is_skipped(tool: str, arguments: dict[str, str]) -> bool:
+        answer = await daemon.rpc("tools/call", name=tool, arguments=arguments)
+        found = answer["result"]
+        return bool(found.get("structuredContent", found).get("ignored_skipped"))
+
+    assert not any([await is_skipped(*each) for each in searches])
+    (daemon.home / "open").write_text("needle\n")
+    assert all([await is_skipped(*each) for each in searches])
+
+
 async def test_a_change_of_the_rules_is_obeyed_by_the_next_call(daemon: Daemon) -> None:
     assert (await _read(daemon, "/rpc"))["rule"] == "env-files"
     daemon.save(_FREE)

@@ -55,6 +55,18 @@ class Bench:
             return error
         raise AssertionError(f"{name} answered {result}")
 
+    def tell(self, name: str, **arguments: Any) -> str:
+        """What a model is told that writes its arguments as it is used to: the rendering, or that of the error."""
+        self.ctx.is_for_model = True
+        tool = TOOLS[name]
+        try:
+            parsed, _ = tool.parse_tolerantly(arguments, habits=True)
+            return tool.function(self.ctx, **parsed).render()  # type: ignore[no-any-return]  # a text
+        except ToolError as error:
+            return error.render()
+        finally:
+            self.ctx.is_for_model = False
+
     def patch(self, path: str, **operation: Any) -> dict[str, Any]:
         return self.call("fs_patch", path=path, operations=[operation])
 

@@ -24,9 +24,9 @@ PAGE = {"X-MCP-Agent-Page": "1"}
 
 
 @contextlib.contextmanager
-def public_daemon(home: Path, *arguments: str) -> Iterator[Daemon]:
+def public_daemon(home: Path, *arguments: str, **how: Any) -> Iterator[Daemon]:
     """A daemon with OAuth. By its address on this machine it is reached without the proxy that others come by."""
-    with running(home, "--public-url", PUBLIC_URL, *arguments) as daemon:
+    with running(home, "--public-url", PUBLIC_URL, *arguments, **how) as daemon:
         yield daemon
 
 

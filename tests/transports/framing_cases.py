@@ -210,23 +210,8 @@ def _chunks() -> Iterator[Draft]:
 def _random() -> Iterator[Draft]:
     """A well-formed request with a few bytes changed where the framing is decided."""
     bits = [
-        b"\r",
-        b"\n",
-        b"\r\n",
-        b"\x00",
-        b" ",
-        b"\t",
-        b":",
-        b",",
-        b";",
-        b"0",
-        b"1",
-        b"f",
-        b"-",
-        b"+",
-        b"\xff",
-        b"\x0b",
-    ]
+        b"\r", b"\n", b"\r\n", b"\x00", b" ", b"\t", b":", b",", b";", b"0", b"1", b"f", b"-", b"+", b"\xff", b"\x0b",
+    ]  # fmt: skip
 
     def spoil(seed: int) -> Callable[[Requests], bytes]:
         def make(asked: Requests) -> bytes:

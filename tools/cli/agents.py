@@ -91,7 +91,7 @@ class Agents:
         return link
 
     def environment(self, link: Link | None) -> dict[str, str]:
-        """The variables by which the program knows who calls it."""
+        """The variables that tell the program who calls it."""
         if link is None:
             return {}
         named = {self._identity.session_variable: link.session_id, self._identity.agent_variable: link.agent_id}

@@ -36,13 +36,20 @@ def diff_texts(old: str, new: str, *, limit_chars: int) -> str:
 
 
 def diff_regions(
-    old: str, new: str, regions: Sequence[Region], *, first_old: int, first_new: int, limit_chars: int
+    old: str,
+    new: str,
+    regions: Sequence[Region],
+    *,
+    first_old: int,
+    first_new: int,
+    limit_chars: int,
+    context: int = CONTEXT_LINES,
 ) -> str:
     """The unified diff of the regions; lines count from `first_old` and `first_new`."""
     parts: list[str] = []
     size = 0
     old_at = new_at = 0
-    groups = _with_context(old, regions)
+    groups = _with_context(old, regions, context)
     for index, group in enumerate(groups):
         if size > limit_chars:
             parts.append(f"… {len(groups) - index} more places changed\n")
@@ -51,21 +58,21 @@ def diff_regions(
         first_new += new.count("\n", new_at, group.new_start)
         old_at, new_at = group.old_start, group.new_start
         before, after = old[group.old_start : group.old_end], new[group.new_start : group.new_end]
-        text = _compare(before, after, limit_chars - size, first_old, first_new)
+        text = _compare(before, after, limit_chars - size, first_old, first_new, context)
         parts.append(text)
         size += len(text)
     return "".join(parts)
 
 
-def _with_context(old: str, regions: Sequence[Region]) -> list[Region]:
+def _with_context(old: str, regions: Sequence[Region], context: int) -> list[Region]:
     """Regions with the lines around them; those that touch are one. What is around is the same before and after."""
     groups: list[Region] = []
     for region in regions:
         start = old.rfind("\n", 0, region.old_start) + 1
-        for _ in range(CONTEXT_LINES):
+        for _ in range(context):
             start = old.rfind("\n", 0, max(start - 1, 0)) + 1
         end = region.old_end
-        for _ in range(CONTEXT_LINES + 1):
+        for _ in range(context + 1):
             found = old.find("\n", end)
             end = len(old) if found == -1 else found + 1
         new_start = region.new_start - (region.old_start - start)
@@ -77,14 +84,14 @@ def _with_context(old: str, regions: Sequence[Region]) -> list[Region]:
     return groups
 
 
-def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: int) -> str:
+def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: int, context: int = CONTEXT_LINES) -> str:
     """The hunks between two texts, whose lines count from `first_old` and `first_new`."""
-    # A line ends at a line feed and nowhere else; str.splitlines would end it at other characters, too.
+    # A line ends at a line feed and nowhere else; str.splitlines also splits at other characters.
     before, after = list(io.StringIO(old, newline="\n")), list(io.StringIO(new, newline="\n"))
     hunks: list[list[Region]] = []
     for change in _changes(before, after):
         # Changes whose context would touch are one hunk.
-        if not hunks or change.old_start - hunks[-1][-1].old_end > 2 * CONTEXT_LINES:
+        if not hunks or change.old_start - hunks[-1][-1].old_end > 2 * context:
             hunks.append([])
         hunks[-1].append(change)
     parts: list[str] = []
@@ -93,20 +100,14 @@ def _compare(old: str, new: str, limit_chars: int, first_old: int, first_new: in
         if size > limit_chars:
             parts.append(f"… {len(hunks) - index} more places changed\n")
             break
-        text = _write_hunk(before, after, hunk, first_old, first_new, limit_chars)
+        text = _write_hunk(before, after, hunk, first_old, first_new, limit_chars, context)
         parts.append(text)
         size += len(text)
     return "".join(parts)
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> list[Region]:
-    head = 0
-    shorter = min(len(before), len(after))
-    while head < shorter and before[head] == after[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
+    head, tail = common_ends(before, after)
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     if not old and not new:
         return []
@@ -119,6 +120,17 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[Region]:
     return found
 
 
+def common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many elements are the same at the beginning, and of the rest, at the end."""
+    head = tail = 0
+    shorter = min(len(before), len(after))
+    while head < shorter and before[head] == after[head]:
+        head += 1
+    while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
 def _write_hunk(
     before: Sequence[str],
     after: Sequence[str],
@@ -126,8 +138,9 @@ def _write_hunk(
     first_old: int,
     first_new: int,
     limit_chars: int,
+    context: int,
 ) -> str:
-    start, end = max(group[0].old_start - CONTEXT_LINES, 0), min(group[-1].old_end + CONTEXT_LINES, len(before))
+    start, end = max(group[0].old_start - context, 0), min(group[-1].old_end + context, len(before))
     new_start = group[0].new_start - (group[0].old_start - start)
     new_end = group[-1].new_end + (end - group[-1].old_end)
     parts = [f"@@ -{_span(start + first_old, end - start)} +{_span(new_start + first_new, new_end - new_start)} @@\n"]

@@ -81,7 +81,7 @@ def read_up_to(descriptor: int, limit: int, expected: int) -> bytes:
     data = os.pread(descriptor, min(limit, expected + 1), 0)
     if len(data) <= expected or len(data) == limit:
         return data
-    # It has grown, or it is one of /proc, whose size is 0.
+    # The file has grown, or it is in /proc, where sizes are 0.
     parts, size = [data], len(data)
     while size < limit and (data := os.pread(descriptor, min(limit - size, _COPY_BYTES), size)):
         parts.append(data)
@@ -124,7 +124,7 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def widen_pipe(descriptor: int) -> None:
-    """Let a pipe hold more, so that its writer goes on while we are busy with what it has written."""
+    """Enlarge a pipe, so that its writer can go on while we handle earlier output."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
@@ -270,7 +270,7 @@ def restore(image: Path, writing: int) -> None:
 
 
 def cut(writing: int, before: list[int]) -> None:
-    """Give an open file the length and the time that it had, by its `identity` of then."""
+    """Restore the length and the time of an open file from its earlier `identity`."""
     os.ftruncate(writing, before[2])
     os.utime(writing, ns=(before[3], before[3]))
     os.fsync(writing)

@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import stat
-import sys
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,11 +23,11 @@ _OPENAT2 = 437
 _AT_FDCWD = -100
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
-# What has been opened with it serves only as a place to open other things at.
+# Such a descriptor serves only as a place to open other files at.
 PLACE_FLAGS = os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY
-# For a look at what is there, without reading it: a pipe or a device is not disturbed.
+# To look at a file without reading it: a pipe or a device is not disturbed.
 LOOK_FLAGS = os.O_PATH | os.O_CLOEXEC
-# Below so many levels, a folder is opened from the base on.
+# Deeper than this, a folder is opened from the base on.
 _OPEN_LEVELS = 64
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -162,11 +162,9 @@ def _openat2() -> Callable[[str | bytes, int, int | None], int] | None:
     system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     system_call.restype = ctypes.c_long
 
-    def how(flags: int, resolve: int) -> bytes:
-        return b"".join(value.to_bytes(8, sys.byteorder) for value in (flags, 0, resolve))
-
     def openat2(path: str | bytes, flags: int, folder: int | None) -> int:
-        data = how(flags, _RESOLVE_NO_SYMLINKS if folder is None else _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+        # struct open_how: flags, mode, resolve.
+        data = struct.pack("QQQ", flags, 0, _RESOLVE_NO_SYMLINKS | (0 if folder is None else _RESOLVE_BENEATH))
         place = _AT_FDCWD if folder is None else folder
         descriptor = system_call(_OPENAT2, place, os.fsencode(path), data, len(data))
         if descriptor < 0:
@@ -200,7 +198,7 @@ def _open_part(part: str, flags: int, place: int) -> int:
     try:
         return os.open(part, flags | _NO_LINK, dir_fd=place)
     except NotADirectoryError:
-        # So it is for a link, too, where a folder is asked for.
+        # A link gives the same error where a folder is asked for.
         if stat.S_ISLNK(os.stat(part, dir_fd=place, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
         raise

@@ -10,7 +10,7 @@ import io
 import sys
 from typing import BinaryIO
 
-# As base64, with what is around it, so much fits a message.
+# This much fits a message as base64, with the rest of the message around it.
 MOST_BYTES = 700_000
 # A photograph of the cameras of today has 50 million.
 MOST_PIXELS = 64_000_000
@@ -60,7 +60,7 @@ def _limit() -> None:
     try:
         import resource
     except ImportError:
-        # Windows has no such limits; the deadline holds there, too.
+        # Without such limits, the deadline still holds.
         return
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (_MOST_PROCESSOR_S, _MOST_PROCESSOR_S))

@@ -17,7 +17,7 @@ from tools.kit.places import Places
 
 # More is not read: nobody needs such a picture in a chat.
 MOST_FILE_BYTES = 32 * 1024 * 1024
-# So much of a file has the size of the picture in it.
+# The size of a picture is within this many bytes of the start of its file.
 HEAD_BYTES = 256 * 1024
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"\xff\xd8\xff")
 _MOST_WAITING = 8

@@ -33,7 +33,7 @@ class _Snapshot(NamedTuple):
     # The devices and inodes of those places that are files.
     files: set[tuple[int, int]]
     names: set[str]
-    # The places as text, links resolved: for one whose folder does not exist there is nothing else to compare.
+    # The places as text, links resolved: to compare a place whose folder does not exist.
     texts: tuple[str, ...]
 
     def holds(self, target: Path) -> bool:
@@ -57,7 +57,7 @@ class Protected:
         self._last = _Snapshot(set(), {}, set(), set(), ())
 
     def check_write(self, target: Path) -> None:
-        """Raise Denied if `target`, whose own links are resolved, is a protected place or is in one."""
+        """Raise Denied if `target` is a protected place or is in one. Its own links are resolved by the caller."""
         if self._places and self._snapshot().holds(target) and self._snapshot(at_most_s=0.0).holds(target):
             raise _refusal(target)
 

@@ -18,8 +18,9 @@ from tools.kit.errors import StaleRev, ToolError
 HASHED_BYTES = 1024 * 1024
 _KEPT_BYTES = 256 * 1024
 _KEPT_TOTAL_BYTES = 16 * 1024 * 1024
-# A text of a few bytes costs much more than those, so their number has a bound, too.
+# A small text takes much more memory than its bytes, so the number of texts is limited as well.
 _MOST_KEPT = 2_000
+_KEPT_REVS = 4
 _DIFF_CHARS = 6_000
 
 
@@ -47,15 +48,22 @@ class Revs:
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, bytes] = OrderedDict()
+        # The last revisions of a path that were handed out.
+        self._seen: OrderedDict[str, list[str]] = OrderedDict()
         self._bytes = 0
         # Tools run in threads, and two of them may hand out at once.
         self._lock = threading.Lock()
 
-    def hand_out(self, rev: str, data: bytes) -> str:
-        """Remember that `rev` stands for `data`, and return it."""
+    def hand_out(self, rev: str, data: bytes, path: str = "") -> str:
+        """Remember that `rev` stands for `data`, the content of `path`, and return it."""
         if len(data) > _KEPT_BYTES:
             return rev
         with self._lock:
+            if path:
+                earlier = [each for each in self._seen.pop(path, ()) if each != rev]
+                self._seen[path] = [rev, *earlier][:_KEPT_REVS]
+                if len(self._seen) > _MOST_KEPT:
+                    self._seen.popitem(last=False)
             if rev in self._texts:
                 self._texts.move_to_end(rev)
                 return rev
@@ -65,9 +73,24 @@ class Revs:
                 self._bytes -= len(self._texts.popitem(last=False)[1])
         return rev
 
-    def of_bytes(self, data: bytes) -> str:
+    def of_bytes(self, data: bytes, path: str = "") -> str:
         """The revision of a file's whole content, handed out."""
-        return self.hand_out(rev_of_bytes(data), data)
+        return self.hand_out(rev_of_bytes(data), data, path)
+
+    def changed_since(self, path: str, wanted: str, now: str) -> str | None:
+        """What has changed since `path` was handed out with `wanted` in it, which is not in `now`; None if it was
+        not."""
+        for rev in self._seen.get(path, ()):
+            data = self._texts.get(rev)
+            if data is None:
+                continue
+            try:
+                seen = decode(data, name=path, size=len(data), cut=False).text.replace("\r\n", "\n")
+            except ToolError:
+                continue
+            if wanted in seen and (diff := diff_texts(seen, now, limit_chars=_DIFF_CHARS)):
+                return f"changed since rev {rev}:\n{diff}"
+        return None
 
     def check_file(self, if_rev: str, path: Path, shown: str) -> None:
         """As `check`, for a file that is not open. Raises OSError."""

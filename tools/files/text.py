@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from tools.kit.errors import IsBinary
 
-# So many bytes behind a cut are enough to tell whether the character before it is whole.
+# This many bytes behind a cut tell whether the character before it is whole.
 LOOK_AHEAD_BYTES = 4
-# So many bytes from the start of a file are enough to detect its encoding.
+# This many bytes from the start of a file are enough to detect its encoding.
 HEAD_BYTES = 64 * 1024
 _SAMPLE_BYTES = 4_096
 _SAMPLES = 6

@@ -19,7 +19,7 @@ def boundary(data: bytes, end: int) -> int:
 
 
 def incomplete_bytes(data: bytes) -> int:
-    """How many bytes at the end of `data` begin a character whose rest is not there."""
+    """How many bytes at the end of `data` are the beginning of an incomplete character."""
     for back in range(1, min(_MOST_CONTINUATIONS + 1, len(data) + 1)):
         byte = data[-back]
         if _continues(byte):
@@ -30,7 +30,7 @@ def incomplete_bytes(data: bytes) -> int:
 
 
 def orphan_bytes(data: bytes) -> int:
-    """How many bytes at the start of `data` end a character whose first byte is not there."""
+    """How many bytes at the start of `data` are the end of a character that began before it."""
     count = 0
     while count < min(_MOST_CONTINUATIONS, len(data)) and _continues(data[count]):
         count += 1

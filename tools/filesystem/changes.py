@@ -28,7 +28,7 @@ class ChangeResult(Result, frozen=True, kw_only=True):
 
     @property
     def undo_note(self) -> str:
-        return f"undo_id {self.undo_id}" if self.undo_id is not None else f"cannot be undone: {self.why}"
+        return f"undo {self.undo_id}" if self.undo_id is not None else f"cannot be undone: {self.why}"
 
 
 def resolve_name(ctx: ToolContext, path: str) -> Path:

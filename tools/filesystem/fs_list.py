@@ -140,8 +140,8 @@ class _Walk:
     def enter(self, shown: str, depth: int, after: tuple[str, ...]) -> None:
         """List the folder where the descent begins, from behind `after` on. Raises OSError if it cannot be read.
 
-        Only the folders on the way to `after` are opened again, so a page costs no more than what it shows. The
-        levels are kept in a list, because a tree can be deeper than Python lets functions call each other.
+        Only the folders on the path to `after` are opened again, so a page costs as much as its own entries. The levels
+        are kept in a list, because a tree can be deeper than Python lets functions call each other.
         """
         entries, limit = self.entries, self._limit
         levels = [(self._names(".", after), shown, "", after)]

@@ -13,7 +13,7 @@ from tools.files.revisions import HASHED_BYTES, rev_of_status
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import ChangeResult
-from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
+from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview, render_changes
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.kit.errors import NotFound, TooLarge, from_os_error
@@ -30,9 +30,12 @@ class Patched(ChangeResult, frozen=True):
     preview: list[Preview] | None = None
     encoding: str | None = None
     rev: str | None = None
+    # Where the text was changed, and what differs from what was asked, in a few words for a model.
+    _where: str = ""
+    _shown: str = ""
 
     def render(self) -> str:
-        what = f"{self.operations_applied} operation{'' if self.operations_applied == 1 else 's'}"
+        what = quantity(self.operations_applied, "operation")
         if self.preview is not None:
             missed = [
                 f"{each['operation']}: {each.get('error', 'changes nothing')}"
@@ -40,11 +43,12 @@ class Patched(ChangeResult, frozen=True):
                 if not each["changed"]
             ]
             header = " · ".join([self.path, f"dry run, {what} would apply", *missed, *(self.notes or [])])
-        else:
-            rev = [f"rev {self.rev}"] if self.rev else []
-            undo = self.undo_note
-            header = " · ".join([self.path, f"{what} applied", *(self.notes or []), *rev, undo])
-        return f"{header}\n{self.diff or ''}"
+            return f"{header}\n{self.diff or ''}"
+        rev = [f"rev {self.rev}"] if self.rev else []
+        undo = [self.undo_note] if self.undo_id or self.why else []
+        encoding = [f"in {self.encoding}"] if self.encoding else []
+        header = " · ".join([f"{self.path}: {self._where}", *(self.notes or []), *encoding, *rev, *undo])
+        return f"{header}\n{self._shown}" if self._shown else header
 
     def summary(self) -> str:
         what = quantity(self.operations_applied, "operation")
@@ -77,6 +81,7 @@ def fs_patch(
         ),
     ],
     dry_run: Annotated[bool, Field(description="Show what would change.")] = False,
+    diff: Annotated[bool, Field(description="Show the diff.")] = False,
     if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
 ) -> Patched:
     """Replace text or insert lines in a text file. Patterns are literal unless regex is set.
@@ -98,29 +103,44 @@ def fs_patch(
                 f"{shown} has more than {WHOLE_BYTES} bytes, and there a pattern must be within one line",
                 hint="find the place by one line of it",
             )
-        patch = Patch(ctx, shown, encoding, steps, is_whole, dry_run, time.monotonic() + TIME_LIMIT_S)
-        if dry_run:
+        deadline = time.monotonic() + TIME_LIMIT_S
+        patch = Patch(ctx, shown, encoding, steps, is_whole, dry_run, deadline, ctx.is_for_model)
+        if dry_run or is_whole:
             for _ in patch.output(descriptor, status.st_size):
                 pass
+        if dry_run:
             previews = patch.previews()
             if any("error" in preview for preview in previews):
                 # The call itself would change nothing: all operations apply or none.
                 return Patched(shown, 0, "", None, previews)
             return Patched(shown, len(operations), patch.diff, patch.notes() or None, previews)
-
+        if is_whole:
+            patch.check()
+        whole = patch.whole
+        fill = partial(patch.write, descriptor, status.st_size) if whole is None else partial(_write_all, whole)
+        receipt = None
         try:
-            receipt = ctx.journal.write(target, partial(patch.write, descriptor, status.st_size), seen=status)
+            if patch.has_changed or not ctx.is_for_model or not is_whole:
+                receipt = ctx.journal.write(target, fill, seen=status)
             now = target.stat()
         except OSError as error:
             raise from_os_error(error, shown) from error
-        whole = patch.whole
         is_hashed = whole is not None and len(whole) <= HASHED_BYTES
+        notes = patch.notes()
+        if ctx.is_for_model and patch.has_own_endings:
+            notes.append("CRLF kept")
         return Patched(
             path=shown,
             operations_applied=len(operations),
             diff=patch.diff,
-            notes=patch.notes() or None,
+            notes=notes or None,
             encoding=None if encoding.name == "utf-8" else encoding.name,
-            rev=ctx.revs.of_bytes(whole) if whole is not None and is_hashed else rev_of_status(now),
-            **receipt.fields(),
+            rev=ctx.revs.of_bytes(whole, shown) if whole is not None and is_hashed else rev_of_status(now),
+            _where=render_changes(patch.changes) or "nothing changed",
+            _shown=patch.diff if diff or not ctx.is_for_model else patch.brief,
+            **(receipt.fields() if receipt is not None else {}),
         )
+
+
+def _write_all(data: bytes, descriptor: int) -> None:
+    disk.write_all(descriptor, data)

@@ -153,7 +153,8 @@ def fs_read(
             refuse_later_binary(descriptor, len(shown), size, decoded.encoding, origin.shown)
     rev = None
     if not origin.is_kept:
-        rev = ctx.revs.of_bytes(data) if is_hashed and len(data) <= HASHED_BYTES else rev_of_status(status)
+        is_whole = is_hashed and len(data) <= HASHED_BYTES
+        rev = ctx.revs.of_bytes(data, origin.shown) if is_whole else rev_of_status(status)
     return FileText(
         path=origin.shown,
         content=decoded.text,

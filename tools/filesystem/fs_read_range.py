@@ -161,7 +161,7 @@ def read_lines(ctx: ToolContext, path: str, start_line: int, end_line: int, star
             raise binary(head, origin.shown, size, "binary data after a start that looks like text")
         rev, whole = (None, None) if origin.is_kept else rev_of_open(descriptor)
         if rev is not None and whole is not None:
-            ctx.revs.hand_out(rev, whole)
+            ctx.revs.hand_out(rev, whole, origin.shown)
     text, name = _decode(data, encoding, origin.shown, size, splits_line=is_cut == "byte")
     lines = LineRange(
         path=origin.shown,

@@ -10,11 +10,12 @@ from typing import Annotated, Literal, TypedDict
 from tools.context import ToolContext
 from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_files_below, open_folder
+from tools.filesystem.matches import IGNORED_SKIPPED
 from tools.kit.errors import Timeout
 from tools.kit.params import Field
 from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
-from tools.search.engine import TIME_LIMIT_S
+from tools.search.engine import LOOK_S, TIME_LIMIT_S
 from tools.search.globs import glob_below, read_glob
 from tools.search.walk import Walk
 
@@ -27,6 +28,8 @@ class Found(TypedDict):
 class FoundPaths(Result, frozen=True):
     matches: list[Found]
     truncated: bool | None = None
+    ignored_skipped: bool | None = None
+    notes: list[str] | None = None
     # Paths in the rendering are relative to it.
     _base: str = ""
 
@@ -34,6 +37,7 @@ class FoundPaths(Result, frozen=True):
         header = f"{quantity(len(self.matches), 'match', 'matches')} below {on_one_line(self._base)}"
         if self.truncated:
             header += " · there are more: narrow the glob or raise max_results"
+        header = " · ".join([header, *(self.notes or ())])
         start = f"{self._base.rstrip('/')}/"
         names = (
             f"{on_one_line(match['path'].removeprefix(start))}{'/' if match['type'] == 'directory' else ''}"
@@ -90,32 +94,55 @@ def fs_search(
     real = ctx.paths.real(folder)
     shown = to_wire(folder)
     wanted = read_glob(glob_below(glob, shown))
-    deadline = time.monotonic() + TIME_LIMIT_S
+    admits = open_files_below(ctx.paths, folder, real)
+    start = str(folder).rstrip("/") + "/"
+    with open_folder(real, shown) as descriptor:
+
+        def walk_for(limit_s: float, *, include_ignored: bool, include_git: bool = True) -> Walk:
+            return Walk(
+                real,
+                wanted,
+                folder=descriptor,
+                include_ignored=include_ignored,
+                include_git=include_git,
+                is_recursive=recursive,
+                listings=ctx.listings,
+                device=os.fstat(descriptor).st_dev if ctx.paths.is_local(real) else None,
+                check=_limit(ctx, limit_s),
+            )
+
+        walk = walk_for(TIME_LIMIT_S, include_ignored=ignored)
+        # Of those in the order of paths one more than is shown, to know whether there are more.
+        found = _first(walk, start, admits, None if sort == "mtime" else max_results + 1)
+        is_skipped = False
+        if walk.has_left_out and len(found) <= max_results:
+            more = walk_for(LOOK_S, include_ignored=True, include_git=False)
+            try:
+                is_skipped = len(_first(more, start, admits, len(found) + 1)) > len(found)
+            except Timeout:
+                is_skipped = True
+    if sort == "mtime":
+        found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
+    return FoundPaths(
+        found[:max_results],
+        True if len(found) > max_results else None,
+        is_skipped or None,
+        [IGNORED_SKIPPED] if is_skipped else None,
+        shown,
+    )
+
+
+def _limit(ctx: ToolContext, limit_s: float) -> Callable[[], None]:
+    deadline = time.monotonic() + limit_s
 
     def check() -> None:
         ctx.check()
         if time.monotonic() > deadline:
             raise Timeout(
-                f"the search took longer than {TIME_LIMIT_S:g} s", hint="search in a smaller folder, one at a time"
+                f"the search took longer than {limit_s:g} s", hint="search in a smaller folder, one at a time"
             )
 
-    admits = open_files_below(ctx.paths, folder, real)
-    with open_folder(real, shown) as descriptor:
-        walk = Walk(
-            real,
-            wanted,
-            folder=descriptor,
-            include_ignored=ignored,
-            is_recursive=recursive,
-            listings=ctx.listings,
-            device=os.fstat(descriptor).st_dev if ctx.paths.is_local(real) else None,
-            check=check,
-        )
-        # Of those in the order of paths one more than is shown, to know whether there are more.
-        found = _first(walk, str(folder).rstrip("/") + "/", admits, None if sort == "mtime" else max_results + 1)
-    if sort == "mtime":
-        found.sort(key=lambda match: (-_mtime(match["path"]), match["path"]))
-    return FoundPaths(found[:max_results], True if len(found) > max_results else None, shown)
+    return check
 
 
 def _first(walk: Walk, base: str, admits: Callable[[bytes], bool] | None, count: int | None) -> list[Found]:

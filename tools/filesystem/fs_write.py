@@ -32,7 +32,8 @@ class WrittenFile(ChangeResult, frozen=True):
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
             return f"{self.path} is there already; nothing was written"
-        notes = [f"{self.bytes_written} bytes written", self.encoding, f"rev {self.rev}" if self.rev else None]
+        what = "bytes written" if self.existed else "bytes written, new"
+        notes = [f"{self.bytes_written} {what}", self.encoding, f"rev {self.rev}" if self.rev else None]
         return " · ".join([self.path, *(note for note in notes if note), self.undo_note])
 
     def summary(self) -> str:
@@ -107,7 +108,7 @@ def _write(
                 lambda descriptor: disk.write_all(descriptor, data),
                 seen=None if found is None else found.status,
             )
-        rev = ctx.revs.of_bytes(data) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
+        rev = ctx.revs.of_bytes(data, shown) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
     except OSError as error:
         raise from_os_error(error, shown) from error
     return WrittenFile(
@@ -143,4 +144,4 @@ def _encoding(descriptor: int, status: os.stat_result, shown: str) -> Encoding:
 def _rev(ctx: ToolContext, target: Path) -> str:
     with exact_descriptor(str(target), disk.READ_FLAGS) as descriptor:
         rev, data = rev_of_open(descriptor)
-    return rev if data is None else ctx.revs.hand_out(rev, data)
+    return rev if data is None else ctx.revs.hand_out(rev, data, to_wire(target))

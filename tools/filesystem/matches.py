@@ -16,15 +16,16 @@ from tools.files.paths import on_one_line, to_wire
 from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.search.engine import Bounds, Hit, SearchQuery
 from tools.search.gnu_grep import limits_of
-from tools.search.ripgrep import search
+from tools.search.ripgrep import leaves_out, search
 
 _TEXT_CHARS = 2_000
 _LEAD_CHARS = 500
 # With more matches the files are not counted, because that takes nearly as long as writing the matches.
 _COUNTED_MATCHES = 20_000
-# So many lines are counted. Of more there is no exact number.
+# The most lines that are counted; a larger number is not exact.
 _MOST_COUNTED = 100_000
 _NARROW = "narrow the search or raise max_matches"
+IGNORED_SKIPPED = "ignored files were left out: pass ignored: true"
 _REST = "Raise max_matches, or narrow the pattern or the glob: there is more."
 
 
@@ -47,6 +48,7 @@ class FoundFile(TypedDict):
 class FoundLines(Result, frozen=True):
     matches: list[FoundLine]
     truncated: bool | None = None
+    ignored_skipped: bool | None = None
     notes: list[str] | None = None
     # The folder that was searched; paths in the rendering are relative to it. Empty where that was not one folder.
     _base: str = ""
@@ -87,6 +89,7 @@ class FoundLines(Result, frozen=True):
 class FoundFiles(Result, frozen=True):
     files: list[FoundFile]
     truncated: bool | None = None
+    ignored_skipped: bool | None = None
     notes: list[str] | None = None
     _base: str = ""
 
@@ -137,12 +140,15 @@ def find(
     most = _MOST_COUNTED if wanted.counts else wanted.end
     matches: list[FoundLine] = []
     is_cut, base, notes = False, None, list(limits_of(ctx.engine) or ())
+    ignored_skipped = None
     for query, shown in places:
         if is_cut:
             break
         query = replace(query, is_by_file=wanted.files_only)
         # One more, because none may be left.
-        found = search(ctx.engine, query, Bounds(max(most - len(matches), 1), deadline, ctx.check))
+        bounds = Bounds(max(most - len(matches), 1), deadline, ctx.check)
+        found = search(ctx.engine, query, bounds)
+        ignored_skipped = ignored_skipped or leaves_out(ctx.engine, query, found, bounds) or None
         is_cut = found.is_cut or len(matches) + len(found.hits) > most
         base = (shown if query.folder is not None else "") if base is None else ""
         prefix = shown.rstrip("/")
@@ -154,14 +160,17 @@ def find(
             matches.append(_match(hit, full))
     if wanted.skip:
         notes.append(f"without the first {wanted.skip}")
+    if ignored_skipped:
+        notes.append(IGNORED_SKIPPED)
     if not (wanted.files_only or wanted.counts):
-        return FoundLines(matches[wanted.skip : wanted.end], is_cut or None, notes or None, base or "")
+        shown_lines = matches[wanted.skip : wanted.end]
+        return FoundLines(shown_lines, is_cut or None, ignored_skipped, notes or None, base or "")
     counts = Counter(map(itemgetter("path"), matches))
     files: list[FoundFile] = [
         {"path": path, "count": count} if wanted.counts else {"path": path} for path, count in counts.items()
     ]
     is_cut = is_cut or len(files) > wanted.end
-    return FoundFiles(files[wanted.skip : wanted.end], is_cut or None, notes or None, base or "")
+    return FoundFiles(files[wanted.skip : wanted.end], is_cut or None, ignored_skipped, notes or None, base or "")
 
 
 def matches_summary(matches: Sequence[Mapping[str, Any]], *, is_cut: bool) -> str:

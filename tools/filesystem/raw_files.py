@@ -56,7 +56,7 @@ def open_raw(ctx: ToolContext, path: str) -> RawFile:
 
 
 def find_folder(ctx: ToolContext, path: str) -> Folder:
-    """A folder that is there and open to the caller. Raises ToolError."""
+    """An existing folder that the caller may use. Raises ToolError."""
     folder = ctx.paths.resolve(path)
     if not ctx.paths.real(folder).is_dir():
         raise NotFound(f"{to_wire(folder)} is no folder")

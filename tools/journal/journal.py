@@ -124,7 +124,7 @@ class Journal(FileChanges):
         return recover(self._records)
 
     def _put(self, image: Path, target: Path, undone: JournalEntry | None = None) -> Receipt:
-        """Put a kept file or folder to `target`; what is there now is kept in turn.
+        """Put a kept file or folder to `target`, and keep what it replaces.
 
         If that undoes a change, a folder is renamed and not copied: the caller forgets the image anyway.
         """

@@ -123,7 +123,7 @@ class FileChanges:
                     change.problem = "another program wrote to it at the same time"
                 return self._records.finish(change, at)
         except PermissionError:
-            # Its folder may let us put another in its place all the same.
+            # We may still be allowed to replace the file in its folder.
             return self.write(target, lambda writing: _copy_and_append(target, data, writing), seen=seen)
 
     def _cut(self, target: Path, before: list[int]) -> Receipt:
@@ -164,7 +164,7 @@ class FileChanges:
             try:
                 trees.remove_tree(temporary)
             except OSError as error:
-                # What is left of it stays where the caller looks for it.
+                # Put the rest back to where the caller looks for it.
                 disk.rename_new(temporary, at)
                 reason = (error.strerror or str(error)).lower()
                 raise IoError(
@@ -269,13 +269,13 @@ class FileChanges:
         return f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
 
     def _write_in_place(self, change: Pending, at: Path, fill: Callable[[int], None], seen: os.stat_result) -> Receipt:
-        """Write into the file itself. The new content is made whole first."""
+        """Write into the file itself, once the new content is complete elsewhere."""
         with _unnamed_file(change, at) as whole:
             fill(whole.fileno())
             return self._change_in_place(change, at, seen, partial(disk.overwrite, whole.fileno()))
 
     def _change_in_place(self, change: Pending, at: Path, seen: os.stat_result, make: Callable[[int], None]) -> Receipt:
-        """Let `make` change the open file. What is there now is safe on disk by then."""
+        """Let `make` change the open file, once a copy of its content is synced to disk."""
         self._check_unchanged(change, at, seen)
         change.in_place = True
         change.note(in_place=True)

@@ -46,7 +46,7 @@ class JournalLimits(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """What came of a change: the id that undoes it, or why there is none."""
+    """The outcome of a change: the id that undoes it, or why there is none."""
 
     undo_id: str | None = None
     not_undoable: str | None = None
@@ -68,11 +68,11 @@ class JournalEntry(Struct, frozen=True):
     source: str | None = None
     image_bytes: int | None = None
     after: list[int] | None = None
-    # Of an append, the identity of the file before it: undoing it gives the file its length and time of then.
+    # The identity of a file before an append: undo restores this length and time.
     before: list[int] | None = None
-    # Whether the file itself was written. Then undoing it does so, too.
+    # Whether the change was written into the file itself; then undo does the same.
     in_place: bool = False
-    # Of a change that takes another one back: the id of that one.
+    # The id of the change that this one takes back.
     undoes: str | None = None
 
     @property
@@ -110,7 +110,7 @@ class Pending(Struct, eq=False):
     def note(self, **facts: Any) -> None:
         """Put further facts on record, for the start that finds this change unfinished.
 
-        If the journal's disk is full, the change is made all the same, on its own disk, and cannot be undone.
+        If the journal's disk is full, the change is still made on its own disk, and cannot be undone.
         """
         if self.descriptor >= 0 and self.problem is None:
             try:
@@ -290,7 +290,7 @@ class Records:
                     yield path, _facts(path)
 
     def prune(self, *, is_first: bool) -> None:
-        """Drop what is too old, and the oldest while there is too much."""
+        """Delete old entries, and the oldest ones until the rest is within the limits."""
         if self._folder is None or not _is_folder(self._folder):
             return
         with self._book, disk.folder_lock(self._folder):
@@ -316,7 +316,7 @@ class Records:
             self._kept_bytes, self._kept_entries = total, count
 
     def _clear_litter(self) -> None:
-        """Remove images whose record is gone, and copies that were never finished."""
+        """Remove images without a record, and unfinished copies."""
         assert self._folder is not None, "only a journal with a folder is pruned"
         for path in list(self._folder.iterdir()):
             undo_id = path.stem

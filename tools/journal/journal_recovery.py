@@ -1,4 +1,4 @@
-"""What the next start does about a change whose process died half-way: it finishes the change or takes it back."""
+"""Recovery at the next start: finish a change whose process died half-way, or take it back."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -
 
 
 def _settle_append(target: Path, before: list[int], end: int) -> bool:
-    """An append is cut off where it was not whole. A file that is another one by now is left alone."""
+    """Cut off an incomplete append. A file that was replaced since is not touched."""
     now = disk.lstat(target)
     if now is None or disk.inode(now) != before[:2] or now.st_size < before[2]:
         return False

@@ -268,7 +268,7 @@ class InternalError(ToolError):
 
 
 def replaced_meanwhile(path: str) -> IoError:
-    """The error for a path that became a symbolic link, or whose folder did, after it was checked."""
+    """The error for a path that, or whose folder, became a symbolic link after the check."""
     return IoError(f"{path} was replaced while it was being opened", hint="call again")
 
 

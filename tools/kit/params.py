@@ -164,6 +164,7 @@ class Parameters:
             for alias in parameter.field.aliases
             if alias not in self.by_name
         }
+        self.path_keywords = tuple(parameter.keyword for parameter in parameters if parameter.field.is_path)
         # The declaration of each parameter, also by its aliases.
         self.fields = {parameter.name: parameter.field for parameter in parameters}
         self.fields |= {alias: self.fields[name] for alias, name in self.aliases.items()}

@@ -1,4 +1,4 @@
-"""Places for heavy work: so many at once, a few more wait for their turn, and the rest is refused.
+"""A bounded semaphore for heavy work: some calls run at once, a few more wait for their turn, the rest is refused.
 
 Heavy calls run on the threads that all calls share. Without a bound they would hold every thread.
 """

@@ -29,7 +29,7 @@ from tools.kit.params import Field, Parameters
 from tools.kit.results import FOCUS, KEEP, FocusQuestion, KeepShare, Result
 from tools.kit.tolerance import ODD_STARTS, mend, plain_path, show
 
-# What a schema says to a validator, and an upper bound that no model reaches by itself.
+# Keywords of a schema that only a validator needs, and upper bounds that no model reaches.
 _VALIDATOR_KEYS = frozenset(("minLength", "maxLength", "minItems", "maxItems", "additionalProperties"))
 _LARGE = 1_000
 
@@ -38,7 +38,7 @@ Effect = Literal["read", "write", "execute"]
 # that always takes a question, every result says what the pruner did.
 Focus = Literal["never", "allowed", "always"]
 
-# The argument that goes on where a short result stopped. The host adds it, and answers it, unknown to the tool.
+# The argument that continues a short result. The host adds and handles it; the tool does not see it.
 CURSOR = "cursor"
 Cursor = Annotated[str | None, Field(description="The nextCursor of an earlier answer, to go on.")]
 
@@ -62,7 +62,7 @@ class Tool:
     given_schema: Mapping[str, Any] | None
     # Further names it can be called by; they are not listed.
     aliases: tuple[str, ...] = ()
-    # What other programs call such a tool, and what to say to a caller who looks for one that is not there.
+    # What other programs call such a tool, and what to answer to a call of a tool that does not exist.
     known_as: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
     focus: Focus = "never"
@@ -135,14 +135,9 @@ class Tool:
         return self._has_own(CURSOR)
 
     @property
-    def argument_fields(self) -> dict[str, Field]:
-        """What the declaration says of each argument, for the audit log."""
-        return self.parameters.fields
-
-    @property
     def size_arguments(self) -> tuple[str, ...]:
         """The arguments by which a caller says how large the result may be."""
-        return tuple(name for name, field in self.argument_fields.items() if field.is_size)
+        return tuple(name for name, field in self.parameters.fields.items() if field.is_size)
 
     @cached_property
     def result_type(self) -> type[Result]:
@@ -187,10 +182,6 @@ class Tool:
         """What the host adds to the arguments of a tool that somebody else describes, where the caller says nothing."""
         return self.parameters.parse({})
 
-    @property
-    def _path_keywords(self) -> tuple[str, ...]:
-        return tuple(each.keyword for each in self.own_parameters.by_name.values() if each.field.is_path)
-
     def parse_tolerantly(self, arguments: Mapping[str, Any], *, habits: bool) -> tuple[dict[str, Any], list[str]]:
         """What `parse` gives, and notes on what was changed: an argument that does not fit and can have only one
         meaning is taken to have it. With `habits` the arguments of other programs are, too. Raises InvalidParams."""
@@ -207,10 +198,10 @@ class Tool:
             try:
                 parsed = self.parse(mended, parameters)
             except InvalidParams as error:
-                # What is still wrong is about the arguments as they were taken.
+                # The remaining problems are about the arguments after the changes.
                 how = f" ({'; '.join(told)})" if (told := notes + taken.names) else ""
                 raise InvalidParams(f"{error.message}{how}", issues=error.issues) from None
-        for keyword in self._path_keywords:
+        for keyword in self.own_parameters.path_keywords:
             path = parsed.get(keyword)
             if path and path[0] in ODD_STARTS and (plain := plain_path(path)) != path:
                 parsed[keyword] = plain

@@ -20,7 +20,7 @@ from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
 from tools.filesystem.fs_grep import search_error
-from tools.filesystem.matches import FoundFiles, FoundLines, Wanted, find, matches_summary
+from tools.filesystem.matches import IGNORED_SKIPPED, FoundFiles, FoundLines, Wanted, find, matches_summary
 from tools.kit.errors import ToolError
 from tools.kit.params import Field, Issue
 from tools.kit.results import ASK_FOR_LESS, Body, Item, Result, ResultFacts
@@ -30,7 +30,7 @@ from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, glob_of_type, read_glob
-from tools.search.ripgrep import search
+from tools.search.ripgrep import leaves_out, search
 
 DEFAULT_MATCHES = 500
 HiddenLines = Annotated[int | None, Field(minimum=0, maximum=1_000, is_hidden=True)]
@@ -52,6 +52,7 @@ class GrepMatches(Result, frozen=True):
     matches: list[PrunerMatch]
     truncated: bool
     duration_ms: int
+    ignored_skipped: bool | None = None
 
     def as_object(self) -> dict[str, Any]:
         return {**Result.as_object(self), "match_count": len(self.matches)}
@@ -60,6 +61,8 @@ class GrepMatches(Result, frozen=True):
         facts = [f"{len(self.matches)} match{'' if len(self.matches) == 1 else 'es'}"]
         if self.truncated:
             facts.append("there are more")
+        if self.ignored_skipped:
+            facts.append(IGNORED_SKIPPED)
         return "\n".join([f"[{' · '.join(facts)}]", *map(render_match, self.matches)])
 
     def summary(self) -> str:
@@ -120,6 +123,7 @@ def grep(
     files_only: Annotated[bool, Field(is_hidden=True)] = False,
     count: Annotated[bool, Field(is_hidden=True)] = False,
     multiline: Annotated[bool, Field(is_hidden=True)] = False,
+    ignored: Annotated[bool, Field(is_hidden=True)] = False,
     skip: Annotated[int, Field(minimum=0, is_hidden=True)] = 0,
 ) -> GrepMatches | FoundLines | FoundFiles:
     """Search for lines in files; with a question, only the matches that answer it."""
@@ -142,6 +146,7 @@ def grep(
         context if before is None else before,
         context if after is None else after,
         multiline,
+        ignored,
         Wanted(max_matches, skip, files_only, count),
     )
     if options != GrepOptions(wanted=options.wanted._replace(skip=0, files_only=False, counts=False)):
@@ -154,6 +159,7 @@ def grep(
         matches=matches,
         truncated=is_cut,
         duration_ms=round((time.perf_counter() - began) * 1000),
+        ignored_skipped=grep_search.ignored_skipped or None,
     )
 
 
@@ -186,6 +192,7 @@ class GrepOptions(NamedTuple):
     before: int = 0
     after: int = 0
     is_multiline: bool = False
+    include_ignored: bool = False
     wanted: Wanted = Wanted(0)
 
 
@@ -200,6 +207,8 @@ class Search(Struct, eq=False):
     timeout_ms: int
     most_matches: int
     bytes_left: int
+    # Whether files that are ignored have matches, too.
+    ignored_skipped: bool = False
 
     def run(self, paths: Sequence[str], cwd: str | None) -> tuple[list[PrunerMatch], bool]:
         """The matches, and whether there are more. Raises ToolError."""
@@ -234,6 +243,7 @@ class Search(Struct, eq=False):
                     before=options.before,
                     after=options.after,
                     is_multiline=options.is_multiline,
+                    include_ignored=options.include_ignored,
                     uses_defaults=False,
                 )
                 places.append((query, shown))
@@ -270,6 +280,7 @@ class Search(Struct, eq=False):
         bounds = Bounds(self.most_matches - len(matches), deadline, self.ctx.check, self.bytes_left)
         try:
             found = search(self.ctx.engine, query, bounds)
+            self.ignored_skipped = self.ignored_skipped or leaves_out(self.ctx.engine, query, found, bounds)
         except EngineError as error:
             raise self._error(error) from error
         for hit in found.hits:

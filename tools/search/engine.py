@@ -25,6 +25,8 @@ from tools.kit.errors import IsBinary, TooLarge
 from tools.search.globs import Glob
 
 TIME_LIMIT_S = 30.0
+# How long to look for matches in what is ignored. What takes longer is taken to have some.
+LOOK_S = 1.0
 _POLL_MS = 100
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
@@ -71,11 +73,13 @@ class SearchQuery(Struct, frozen=True):
     # How many lines to give before and after a match.
     before: int = 0
     after: int = 0
-    # Whether a match may have several lines, and a dot stands for a line end.
+    # Whether a match may have several lines, and a dot matches a line end.
     is_multiline: bool = False
     # Whether the first match of a file is enough.
     is_by_file: bool = False
     include_ignored: bool = False
+    # Whether it is the contents of .git that count, too, where nothing is ignored.
+    include_git: bool = True
     uses_defaults: bool = False
     admits: Callable[[bytes], bool] | None = None
 

@@ -18,10 +18,10 @@ from tools.kit.path_patterns import name_pattern, path_pattern
 _MOST_ALTERNATIVES = 200
 # Each is one level of recursion.
 _MOST_BRACES = 100
-# Longer than any path, also where braces stand for many; what is longer takes seconds to read.
+# Longer than any path, even with many alternatives in braces. A longer glob would take seconds to read.
 _MOST_CHARS = 50_000
 _MOST_PARTS = 100
-# What "**" stands for where nothing comes before it.
+# What "**" matches at the start of a glob.
 _ANYWHERE = ".+"
 # A name without characters that are special to us or to an ignore file, and neither `.` nor `..`.
 _PLAIN = re.compile(r"(?!\.{1,2}$)[^*?\[\]{}\\\x00-\x1f]{1,255}")

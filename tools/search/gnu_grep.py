@@ -146,7 +146,14 @@ def _lines(pieces: Iterable[bytes], query: SearchQuery) -> Iterator[_Line]:
 def _files(query: SearchQuery, check: Callable[[], None]) -> Iterator[bytes]:
     excluded = read_glob(query.excluded) if query.excluded is not None else None
     assert query.folder is not None, "there is no walk for one file"
-    walk = Walk(query.base, query.glob, folder=query.folder, include_ignored=query.include_ignored, check=check)
+    walk = Walk(
+        query.base,
+        query.glob,
+        folder=query.folder,
+        include_ignored=query.include_ignored,
+        include_git=query.include_git,
+        check=check,
+    )
     for prefix, names, is_folder in walk:
         for path in () if is_folder else (prefix + name for name in names):
             if (excluded is not None and excluded.matches(path)) or (query.kind and not query.kind.matches(path)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
@@ -105,6 +106,11 @@ class Ignores(Struct, frozen=True):
             self.check()
             found.append(_rules(kind, folder, text))
         return found
+
+
+def has_ignore_files(folder: Path) -> bool:
+    """Whether there are ignore files of a project in a folder or above it."""
+    return any((each / kind).exists() for each in (folder, *folder.parents) for kind in _KINDS[:-1])
 
 
 def _in_order(rules: Iterable[_Rules]) -> tuple[_Rules, ...]:

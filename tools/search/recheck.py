@@ -66,7 +66,7 @@ class HitCollector:
             self._printed.append(PrintedLine(offset, data))
 
     def end_file(self) -> None:
-        """Take the hits of the file that was being read, when there are no more in it."""
+        """Take over the hits of the current file, at its end."""
         if self._query.has_context:
             share_context(self._file, self._around, self._query.before, self._query.after)
         self.hits += self._recheck() if self._file and self._query.folder is not None else self._file
@@ -105,7 +105,7 @@ def _holds_from(descriptor: int, lines: Sequence[PrintedLine], skipped: int) -> 
     for offset, line in lines:
         line = line.rstrip(b"\r\n")
         if not start <= offset <= offset + len(line) <= start + len(data):
-            # Together with the lines that follow, of which there may be many.
+            # Read the following lines with it: there may be many.
             size = len(line) if len(lines) == 1 else max(len(line), _READ_BYTES)
             data, start = os.pread(descriptor, size, skipped + offset), offset
         if not data.startswith(line, offset - start):

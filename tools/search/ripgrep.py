@@ -17,9 +17,20 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from tools.search.engine import Bounds, Engine, EngineError, Hit, Hits, Program, SearchQuery, split_lines
+from tools.search.engine import (
+    LOOK_S,
+    Bounds,
+    Engine,
+    EngineError,
+    Hit,
+    Hits,
+    Program,
+    SearchQuery,
+    split_lines,
+)
 from tools.search.globs import Glob, has_single_characters, read_glob
 from tools.search.gnu_grep import search_by_grep
+from tools.search.ignores import has_ignore_files
 from tools.search.recheck import HitCollector
 
 _HEAD_START_S = 0.010
@@ -43,6 +54,25 @@ def search(engine: Engine, query: SearchQuery, bounds: Bounds) -> Hits:
         return _run(engine, query, bounds, in_order=True)
     found.hits.sort(key=lambda hit: (_path_order(hit.path), hit.line))
     return found
+
+
+def leaves_out(engine: Engine, query: SearchQuery, found: Hits, bounds: Bounds) -> bool:
+    """Whether there are more matches than `found` in files that ignore files leave out: by searching once more."""
+    if query.folder is None or query.include_ignored or found.is_cut:
+        return False
+    has_rules = has_ignore_files(query.base)
+    if found.hits and not has_rules:
+        return False
+    more = replace(query, include_ignored=True, include_git=False, before=0, after=0)
+    bounds = replace(bounds, hits=max(len(found.hits), 1), deadline=min(bounds.deadline, time.monotonic() + LOOK_S))
+    try:
+        if engine.kind == "grep":
+            again = search_by_grep(engine, more, bounds)
+        else:
+            again = _run(engine, more, bounds, in_order=False)
+    except EngineError as error:
+        return error.kind == "timeout" and has_rules
+    return again.is_cut or len(again.hits) > len(found.hits)
 
 
 def _run(engine: Engine, query: SearchQuery, bounds: Bounds, *, in_order: bool) -> Hits:
@@ -94,9 +124,9 @@ def _path_order(path: bytes) -> bytes:
     return path.replace(b"/", b"\0")
 
 
-def _walk_options(include_ignored: bool, names: Sequence[str] | None, in_order: bool) -> list[str]:
-    options = ["--hidden"]
-    options += ["--no-ignore"] if include_ignored else ["--no-require-git", "--no-ignore-global", "--glob", "!.git"]
+def _walk_options(query: SearchQuery, names: Sequence[str] | None, in_order: bool) -> list[str]:
+    options = ["--hidden", *(["--no-ignore"] if query.include_ignored else ["--no-require-git", "--no-ignore-global"])]
+    options += [] if query.include_ignored and query.include_git else ["--glob", "!.git"]
     # A type and not a glob: a glob that includes would also bring back what .gitignore leaves out.
     for name in names or ():
         options += ["--type-add", f"{_TYPE}:{name}"]
@@ -109,12 +139,13 @@ def _arguments(engine: Engine, query: SearchQuery, *, in_order: bool) -> list[st
     arguments = [engine.program, "--no-config", "--json"]
     if query.uses_defaults:
         arguments += ["--sort", "path"] if in_order else []
+        arguments += ["--no-ignore"] if query.include_ignored else []
     else:
         arguments += ["--no-messages", "--engine", "auto"]
         if query.folder is not None:
             named = query.kind or query.glob
             names = named.names if named is not None and "*" not in named.names else None
-            arguments += _walk_options(query.include_ignored, names, in_order)
+            arguments += _walk_options(query, names, in_order)
         if query.is_multiline:
             arguments += ["--multiline", "--multiline-dotall"]
         elif "\n" in query.pattern or (r"\n" in query.pattern and not query.is_fixed):

@@ -42,6 +42,7 @@ class Walk:
         *,
         folder: int,
         include_ignored: bool = False,
+        include_git: bool = True,
         is_recursive: bool = True,
         listings: Listings | None = None,
         device: int | None = None,
@@ -49,7 +50,9 @@ class Walk:
     ) -> None:
         self._folder = folder
         self._root = os.fspath(base).rstrip("/") + "/"
-        self._include_ignored, self._is_recursive = include_ignored, is_recursive
+        self._include_ignored, self._include_git, self._is_recursive = include_ignored, include_git, is_recursive
+        # Whether ignore files have left anything out so far.
+        self.has_left_out = False
         self._listings, self._device = listings or Listings(), device
         self._check = check
         self._only_folders = glob is not None and glob.only_folders
@@ -113,8 +116,13 @@ class Walk:
             if listing.has_ignore_file:
                 rules = (rules or Ignores(self._check)).inside(folder)
             if rules is not None:
-                files = [name for name in files if not rules.leave_out(folder, name, is_folder=False)]
-                folders = [name for name in folders if not rules.leave_out(folder, name, is_folder=True)]
+                kept = [name for name in files if not rules.leave_out(folder, name, is_folder=False)]
+                entered = [name for name in folders if not rules.leave_out(folder, name, is_folder=True)]
+                ignored = len(files) - len(kept) + len(folders) - len(entered) - (".git" in folders)
+                self.has_left_out = self.has_left_out or ignored > 0
+                return rules, _steps(kept, entered)
+        elif not self._include_git:
+            folders = [name for name in folders if name != ".git"]
         return rules, _steps(files, folders)
 
 

@@ -59,7 +59,7 @@ class ControlGroups:
                 self._group(name).rmdir()
 
     def names(self) -> list[str]:
-        """The names of all groups that are there."""
+        """The names of all existing groups."""
         if self._folder is None:
             return []
         return [path.name.removeprefix(self._prefix) for path in self._folder.glob(f"{self._prefix}*")]

@@ -1,8 +1,8 @@
 """Records on disk which processes a daemon has started, so that the next daemon can clean up after a crash.
 
 Each start of a daemon has its own folder under `sessions/` in the state folder. It holds the pid of the daemon, a line
-for each process that it started, and the spools. An orderly end removes the folder. At its start, a daemon looks for
-folders whose daemon no longer runs: it ends their processes and removes their spools.
+for each process that it started, and the spools. An orderly end removes the folder, but for the sessions that the next
+daemon is to know. At its start, a daemon looks for folders whose daemon no longer runs and ends their processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from tools.files import disk
 from tools.kit.log_events import event
-from tools.sessions import process_end, process_tree
+from tools.sessions import kept_sessions, process_end, process_tree
 from tools.sessions.process_tree import ProcessId
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _MOST_RECORD_BYTES = 256 * 1024
 _GRACE_S = 1.0
 _UNFINISHED_S = 60.0
+_KEPT_S = 86_400.0
 
 
 class _Owner(Struct, frozen=True):
@@ -58,7 +59,7 @@ class CrashRecord:
         self._is_failing = False
 
     def open(self) -> None:
-        """Create the folder and write into it which process owns it. Does nothing while both are there."""
+        """Create the folder and write into it which process owns it. Does nothing while both exist."""
         owner = self.folder / "owner.json"
         if self._file is not None and os.path.exists(owner):  # noqa: PTH110 - half the time, before every command
             return
@@ -96,9 +97,12 @@ class CrashRecord:
         self._alive.pop(pid, None)
 
     def close(self) -> None:
-        """Remove the folder. Every process has been ended, so nothing is left to clean up."""
+        """Remove the folder, save for sessions that are kept. Every process has been ended."""
         self._close_file()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if kept_sessions.are_in(self.folder):
+            (self.folder / "processes").unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def clean_up(self) -> int:
         """End the processes of daemons that no longer run and remove their folders. Returns how many were ended."""
@@ -111,12 +115,22 @@ class CrashRecord:
                         shutil.rmtree(folder, ignore_errors=True)
                 elif folder.is_dir() and not _is_in_use(folder):
                     ended += _end_processes(folder)
-                    shutil.rmtree(folder, ignore_errors=True)
+                    (folder / "processes").unlink(missing_ok=True)
+                    # Those who keep no sessions themselves leave them to a daemon that may come.
+                    if not (kept_sessions.are_in(folder) and folder.stat().st_mtime > time.time() - _KEPT_S):
+                        shutil.rmtree(folder, ignore_errors=True)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
             event(log, logging.WARNING, "sessions.not_cleaned_up", path=str(self._parent), message=str(error))
         return ended
+
+    def earlier_folders(self) -> list[Path]:
+        """The folders that daemons have left which no longer run, oldest first."""
+        with contextlib.suppress(OSError):
+            found = [each for each in self._parent.iterdir() if each.is_dir() and not each.name.startswith(".")]
+            return sorted((each for each in found if not _is_in_use(each)), key=lambda each: each.stat().st_mtime)
+        return []
 
     def _create_folder(self) -> None:
         # Hidden until owner.json is written: another daemon that starts now would take a folder without an owner for
@@ -164,7 +178,7 @@ def _owner_facts() -> bytes:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether its daemon still runs. A zombie does not: whoever started the daemon may never reap it."""
+    """Whether its daemon still runs. A zombie does not: the parent of the daemon may never reap it."""
     owner = _owner(folder)
     if owner is None or owner.machine != _boot_id() or owner.started is None:
         return False

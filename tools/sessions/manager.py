@@ -10,21 +10,25 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import shutil
 import signal
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.kit.errors import IoError, SessionLimit, SessionNotFound
 from tools.kit.log_events import event
-from tools.sessions import process_end, process_tree
+from tools.sessions import kept_sessions, process_end, process_tree
 from tools.sessions.control_groups import ControlGroups, delegated_group
 from tools.sessions.crash_record import CrashRecord
+from tools.sessions.kept_sessions import KeptSession
 from tools.sessions.origin import EndedBy, Ending, Origin
 from tools.sessions.output_log import OutputLog, Stream
-from tools.sessions.process import OnOutput, Status, Terminal
+from tools.sessions.process import Child, OnOutput, Status, Terminal
 from tools.sessions.process_tree import Tree
 from tools.sessions.program import OwnProgram
 from tools.sessions.session import HeadTailBuffer, OutputListener, Session
@@ -35,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _RECORD_AFTER_S = 0.05
 _MOST_FINISHED = 200
+_MOST_NAMED = 60
 _MOST_KEPT_BYTES = 1024 * 1024 * 1024
 
 
@@ -60,12 +65,14 @@ class SessionManager:
         """`secret` is the environment variable that no child gets."""
         self.limits = limits
         self.is_closed = False
+        # Whether sessions can be read after a restart: not by those that serve one client, whose sessions end with it.
+        self.keeps_past_end = False
         self.started_count = 0
         self._hub = hub
         self._secret = secret
         self._record = record
         self._sessions: dict[str, Session] = {}
-        # Ended sessions that can still be read, oldest first; also commands of calls whose result names their file.
+        # Ended sessions that can still be read, oldest first. Also commands whose result names their output file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
         # There from the first process on.
@@ -73,6 +80,9 @@ class SessionManager:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[Session, asyncio.TimerHandle] = {}
         self._programs: list[OwnProgram] = []
+        # What earlier daemons have kept, each with its folder; of some, the conversation is yet to be told.
+        self._kept: dict[str, tuple[Path, KeptSession]] = {}
+        self._untold: dict[str, None] = {}
         self._subreaper = Subreaper(self._own_children)
         self._groups = ControlGroups(None, record.boot)
 
@@ -105,6 +115,8 @@ class SessionManager:
         """
         self._record.clean_up()
         self._record.open()
+        if self.keeps_past_end:
+            self._take_up_kept()
         if problem := process_tree.why_nothing_starts():
             event(log, logging.WARNING, "sessions.impossible", message=problem)
 
@@ -177,6 +189,7 @@ class SessionManager:
         self._cancel_timer(session)
         self._add_to_record(session)
         session.captures = {}
+        session.is_promoted = True
         self._publish(session, ends_in_s)
         return True
 
@@ -196,6 +209,30 @@ class SessionManager:
             self._keep(session)
         else:
             session.log.remove()
+
+    def news(self, origin: Origin, session_id: str) -> list[str]:
+        """What a conversation has yet to be told of its sessions; its call is about `session_id`.
+
+        A session that ended with an earlier daemon; and a command that became a session, once, unless the conversation
+        has named it: its client may have stopped listening before the answer came.
+        """
+        found = []
+        if self._untold:
+            names = set(kept_sessions.hashed(origin.names))
+            for each in list(self._untold):
+                folder, kept = self._kept[each]
+                if not names.isdisjoint(kept.conversations):
+                    del self._untold[each]
+                    self._keep_facts(folder, replace(kept, is_told=True))
+                    found.append(f"session {_named(each, kept.command)} ended; its output: {folder / each}.log")
+            if found:
+                found[0] = f"the daemon was restarted; {found[0]}"
+        for session in self._sessions.values():
+            if session.is_promoted and not session.is_known and not set(origin.names).isdisjoint(session.origin.names):
+                session.is_known = True
+                if session.is_running and session.id != session_id:
+                    found.append(f"session {_named(session.id, session.command)} still runs, since an earlier call")
+        return found
 
     def find(self, session_id: str) -> Session:
         """The session with that id. Raises SessionNotFound with a list of the running sessions."""
@@ -322,7 +359,7 @@ class SessionManager:
             await asyncio.wait(self._tasks, timeout=1.0)
 
     def close(self) -> None:
-        """Close descriptors and remove files. Call it after `end_all`."""
+        """Close descriptors and remove files, save for what is kept for the next start. Call it after `end_all`."""
         self.is_closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -331,6 +368,11 @@ class SessionManager:
             with contextlib.suppress(RuntimeError):
                 # If the event loop has stopped already, no descriptor is registered with it.
                 session.close()
+        for session in self._finished:
+            if session.is_published and self.keeps_past_end:
+                session.log.seal()
+            else:
+                session.log.remove()
         self._record.close()
 
     def _kill_groups(self) -> None:
@@ -398,6 +440,7 @@ class SessionManager:
         self._sessions[session.id] = session
         self.started_count += 1
         session.publish()
+        self._note(session)
         left_s = max(0.0, self.limits.age_s - session.age_s)
         ended_by: EndedBy = "age"
         if ends_in_s is not None and ends_in_s < left_s:
@@ -411,14 +454,72 @@ class SessionManager:
         self._groups.remove(session.id)
         if not session.is_published:
             return
+        self._note(session)
         event(log, logging.INFO, "session.closed", session=session.id, exit_code=session.exit_code)
         if session.expiry is not None:
             session.expiry.cancel()
         self._keep(session)
 
-    def _keep(self, session: Session) -> None:
+    def _note(self, session: Session) -> None:
+        """Put on record what the next start is to know of a session."""
+        if self.keeps_past_end and session.log.spool is not None:
+            facts = KeptSession(
+                session.id,
+                session.command,
+                str(session.cwd),
+                session.pid,
+                session.started_at,
+                session.origin.token,
+                kept_sessions.hashed(session.origin.names),
+                session.ended_at,
+                session.exit_code,
+                session.signal,
+                session.ended_by,
+            )
+            self._keep_facts(session.log.path.parent, facts)
+
+    def _keep_facts(self, folder: Path, facts: KeptSession) -> None:
+        try:
+            facts.write(folder)
+        except OSError as error:
+            event(log, logging.WARNING, "session.not_kept", session=facts.id, message=str(error))
+
+    def _take_up_kept(self) -> None:
+        """Let the sessions of earlier daemons be read until their time is over."""
+        for folder in self._record.earlier_folders():
+            taken = [self._take_up(folder, kept) for kept in kept_sessions.read(folder)]
+            if not any(taken):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _take_up(self, folder: Path, kept: KeptSession) -> bool:
+        """False for one whose time is over, or whose output is gone."""
+        if kept.ended_at is None:
+            kept = replace(kept, ended_at=time.time(), exit_code=Status.unknown().exit_code, ended_by="shutdown")
+            self._keep_facts(folder, kept)
+        left_s = (kept.ended_at or 0.0) + self.limits.keep_s - time.time()
+        try:
+            output = OutputLog.reopen(kept.id, folder / f"{kept.id}.log")
+        except OSError:
+            left_s = 0.0
+        if left_s <= 0:
+            return False
+        session = Session(kept.id, kept.command, Path(kept.cwd), output, self._hub, Origin(kept.token), self)
+        session.status = Status(kept.exit_code or 0, kept.signal)
+        session.child = Child.ended(kept.pid, session.status)
+        session.started_at, session.ended_at, session.ended_by = kept.started_at, kept.ended_at, kept.ended_by
+        self._sessions[kept.id] = session
+        self._kept[kept.id] = folder, kept
+        if kept.ended_by == "shutdown" and not kept.is_told:
+            self._untold[kept.id] = None
+        session.publish()
+        self._hub.notify_exit(output, session.status.exit_code, kept.signal, kept.ended_by)
+        self._keep(session, left_s)
+        return True
+
+    def _keep(self, session: Session, keep_s: float | None = None) -> None:
         """Let the output be read for `keep_s`; evict the oldest sessions while there are too many or too large ones."""
-        self._timers[session] = _loop().call_later(self.limits.keep_s, self._forget, session)
+        keep_s = self.limits.keep_s if keep_s is None else keep_s
+        self._timers[session] = _loop().call_later(keep_s, self._forget, session)
         self._finished[session] = None
         kept = sum(each.log.kept_bytes for each in self._finished)
         for oldest in list(self._finished)[:-1]:
@@ -436,6 +537,9 @@ class SessionManager:
         self._cancel_timer(session)
         self._finished.pop(session, None)
         if self._sessions.pop(session.id, None) is not None:
+            self._untold.pop(session.id, None)
+            self._kept.pop(session.id, None)
+            kept_sessions.remove(session.log.path.parent, session.id)
             self._hub.drop_log(session.log)
             if not session.child.has_closed_output:
                 self._run_in_background(self.stop(session, signal.SIGTERM))
@@ -470,6 +574,11 @@ class SessionManager:
             self._groups = ControlGroups(delegated_group(), self._record.boot)
             self._subreaper.start()
         return self._environment
+
+
+def _named(session_id: str, command: str) -> str:
+    line = " ".join(command.split())
+    return f"{session_id} ({line if len(line) <= _MOST_NAMED else line[: _MOST_NAMED - 1] + '…'})"
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -35,6 +35,8 @@ _ENTRY_BYTES = 160
 UNSPOOLED_BYTES = 256 * 1024
 MOST_PIECES = 256 * 1024
 _READ_BYTES = 256 * 1024
+# The pieces of output that was stored by an earlier daemon.
+_PIECE_BYTES = 64 * 1024
 
 
 class Piece(NamedTuple):
@@ -108,9 +110,33 @@ class OutputLog:
         self._recent: dict[int, bytes] = {}
         self._recent_bytes = 0
 
+    @classmethod
+    def reopen(cls, session_id: str, path: Path) -> OutputLog:
+        """The output that an earlier daemon has stored. Of which stream a byte was is not known. Raises OSError."""
+        log = cls(session_id, path, 0)
+        spool = log.spool = Spool.reopen(path)
+        head_end, rest = spool.gap or (spool.written, spool.written)
+        log._add_pieces(0, head_end)
+        if rest < spool.written:
+            log._head_pieces, log._head_end = len(log._starts), head_end
+            log._lost_to = rest + utf8.orphan_bytes(spool.read(rest, 4))
+            log._add_pieces(log._lost_to, spool.written)
+        log.end = spool.written
+        return log
+
+    def _add_pieces(self, start: int, end: int) -> None:
+        """Cut stored output into pieces, none of which ends inside a character."""
+        assert self.spool is not None, "it is stored"
+        while start < end:
+            self._starts.append(start)
+            self._numbers.append(0)
+            self._errors.append(False)
+            start += _PIECE_BYTES
+            start += utf8.orphan_bytes(self.spool.read(start, 4)) if start < end else 0
+
     @property
     def kept_from(self) -> int:
-        """The start of what is stored after the head; 0 while nothing is freed."""
+        """The start of the stored output after the head; 0 while nothing is freed."""
         return self._lost_to
 
     @property
@@ -135,7 +161,7 @@ class OutputLog:
             self._drop_pieces()
 
     def start_spool(self) -> None:
-        """Store the output in a file, including what there is already. If no file can be created, memory must do."""
+        """Store the output in a file, including earlier output. If no file can be created, memory is used."""
         if self.spool is not None or self._has_no_file:
             return
         try:

@@ -47,6 +47,11 @@ class Status(Struct, frozen=True):
     signal: str | None = None
 
     @classmethod
+    def unknown(cls) -> Status:
+        """Of a process whose daemon was killed, so that nobody waited for its end."""
+        return cls(-1)
+
+    @classmethod
     def of(cls, returncode: int) -> Status:
         if returncode >= 0:
             return cls(returncode)
@@ -67,6 +72,16 @@ class ChildOutput(Struct, eq=False):
     is_wide: bool = False
 
 
+class EndedProcess(Struct, eq=False):
+    """A process that another daemon had started, and that is no more."""
+
+    pid: int
+    returncode: int = 0
+
+    def poll(self) -> int:
+        return self.returncode
+
+
 class Child(Struct, eq=False):
     """A running command. `on_output` gets its output and returns whether it takes more; `on_exit` is called once.
 
@@ -74,7 +89,7 @@ class Child(Struct, eq=False):
     `on_output_closed` is called.
     """
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | EndedProcess
     pidfd: int
     on_output: OnOutput
     on_exit: Callable[[Status], None]
@@ -87,6 +102,11 @@ class Child(Struct, eq=False):
     _stdin: int | None = None
     _terminal: int | None = None
     _is_dead: bool = False
+
+    @classmethod
+    def ended(cls, pid: int, status: Status) -> Child:
+        """One that has ended already, under an earlier daemon."""
+        return cls(EndedProcess(pid), -1, _ignore_output, _ignore_exit, _ignore_close, status)
 
     @property
     def pid(self) -> int:

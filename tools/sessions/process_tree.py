@@ -77,7 +77,7 @@ def is_alive(member: ProcessId) -> bool:
 
 
 def environment_entry(value: str) -> bytes:
-    """How the environment of a process looks whose tag begins with `value`."""
+    """The environment entry of a process whose tag begins with `value`."""
     return f"{TAG}={value}".encode()
 
 
@@ -108,7 +108,7 @@ class Tree:
         those. Raises OSError if there are no descriptors left to look with."""
         leading = frozenset(self.leaders())
         running = {int(name) for name in os.listdir("/proc") if name.isdecimal()}  # noqa: PTH208 - names alone
-        # Who is gone is forgotten, because a new process may get the same pid.
+        # Forget ended processes, because a new process may get the same pid.
         self._strangers &= running
         # The newest first: they are the ones that may be gone in a moment.
         entries = {pid: entry for pid in sorted(running - self._strangers, reverse=True) if (entry := _entry(pid))}

@@ -105,6 +105,9 @@ class Session(Struct, eq=False):
     ended_by: EndedBy | None = None
     # Up to here the call that started it has given its output.
     first_shown: int = 0
+    # Whether the call of a command that became a session has been answered, and its conversation has named it since.
+    is_promoted: bool = False
+    is_known: bool = False
     stop_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
     _child: Child | None = None
@@ -160,7 +163,7 @@ class Session(Struct, eq=False):
         self.hub.add_log(self.log)
 
     def on_output(self, stream: Stream, data: bytes) -> bool:
-        """Store output of the child and wake everybody who waits for it.
+        """Store output of the child and wake all waiters.
 
         False means backpressure: the spool is full of output that a client is still reading, so the child must wait.
         """
@@ -246,7 +249,7 @@ class Session(Struct, eq=False):
             self.child.close_input()
 
     def resize(self, columns: int, rows: int) -> bool:
-        """Give its terminal another size; its program is told with SIGWINCH. False if it has none, or has ended."""
+        """Resize its terminal; the program gets SIGWINCH. False if it has no terminal, or has ended."""
         if self.has_terminal:
             self.child.resize(Terminal(columns, rows))
         return self.has_terminal and self.is_running

@@ -59,6 +59,30 @@ class Spool:
         if not (frees_in_place and _can_punch(first.descriptor)):
             self._segment_bytes = max(2 * BLOCK_BYTES, (self.most_bytes - HEAD_BYTES) // _SEGMENTS)
 
+    @classmethod
+    def reopen(cls, path: Path) -> Spool:
+        """The spool that an earlier daemon has left, sealed. Raises OSError."""
+        spool = cls.__new__(cls)
+        spool.path, spool.most_bytes, spool.whole_bytes, spool.is_full = path, 0, 0, False
+        starts = [each.name[len(path.name) + 1 :] for each in path.parent.glob(f"{path.name}.*")]
+        later = sorted(int(start) for start in starts if start.isascii() and start.isdigit())
+        spool._segments = [_Segment(0, path, None)]
+        spool._segments += [_Segment(start, path.with_name(f"{path.name}.{start}"), None) for start in later]
+        spool._segment_bytes = None
+        last = spool._segments[-1]
+        spool.written = last.start + last.path.stat().st_size
+        head_end, gap_end = _hole(path) if not later else (path.stat().st_size, later[0])
+        spool.kept_from = gap_end if head_end < gap_end else _HEAD_KEPT_BYTES
+        return spool
+
+    @property
+    def gap(self) -> tuple[int, int] | None:
+        """The bytes between the head and the rest that are no longer stored, for a spool that was reopened."""
+        if self.kept_from == _HEAD_KEPT_BYTES:
+            return None
+        head_end = _hole(self.path)[0] if len(self._segments) == 1 else self.path.stat().st_size
+        return head_end, self.kept_from
+
     @property
     def kept_bytes(self) -> int:
         """The size of what is still stored."""
@@ -99,7 +123,7 @@ class Spool:
         return starts[0] if starts else 0
 
     def free(self, to: int) -> None:
-        """Free what lies between the head and `to`, in whole blocks or whole segments."""
+        """Free the output between the head and `to`, in whole blocks or whole segments."""
         if self._segment_bytes is not None:
             self._drop_segments(to)
             return
@@ -205,6 +229,17 @@ def _read(segment: _Segment, offset: int, length: int) -> bytes:
         return b""
     try:
         return os.pread(descriptor, length, offset - segment.start)
+    finally:
+        os.close(descriptor)
+
+
+def _hole(path: Path) -> tuple[int, int]:
+    """Where the first hole of a file begins and ends; both are its size if it has none. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        begin = os.lseek(descriptor, 0, os.SEEK_HOLE) if size else 0
+        return begin, os.lseek(descriptor, begin, os.SEEK_DATA) if begin < size else size
     finally:
         os.close(descriptor)
 

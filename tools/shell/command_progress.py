@@ -37,7 +37,7 @@ class CommandProgress:
         return not self._session.is_running
 
     def report(self) -> None:
-        """Report what is new, if there is and it is time."""
+        """Report new output, if there is any and the interval has passed."""
         if not self._ctx.wants_progress:
             return
         now, end = time.monotonic(), self._session.end

@@ -125,11 +125,11 @@ server = MCPServerStreamableHttp(
 def _pydantic_ai(name: str, reach: Reach) -> str:
     if isinstance(reach, Stdio):
         return f"""\
-from mcp import StdioServerParameters
+from fastmcp.client.transports import StdioTransport
 from pydantic_ai.mcp import MCPToolset
 
 server = MCPToolset(
-    StdioServerParameters(**{_command(reach)}),
+    StdioTransport(**{_command(reach)}),
     id={json.dumps(name)},
     read_timeout=120,
 )

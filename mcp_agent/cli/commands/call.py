@@ -65,7 +65,7 @@ def _from_here(daemon: RunningDaemon, config: Config, tool: str, arguments: dict
     if found is None:
         return arguments
     mount = profiles.mounts.get(found.category)
-    declared = [(name, *field.aliases) for name, field in found.argument_fields.items() if field.is_path]
+    declared = [(name, *field.aliases) for name, field in found.parameters.fields.items() if field.is_path]
     paths = {name for names in (*declared, () if mount is None else mount.paths) for name in names}
     here = os.getcwd()  # noqa: PTH109 - the logical path, as the user typed it
     absolute = {name: _absolute(here, value) if name in paths else value for name, value in arguments.items()}

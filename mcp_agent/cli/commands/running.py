@@ -80,6 +80,13 @@ def restart(options: Namespace) -> CommandReply:
     else in the background.
     """
     config = load(vars(options))
+    fresh, how = restart_daemon(config)
+    print(f"The daemon runs again at {fresh.url or 'no port'}, process {fresh.pid}, {how}")
+    return CommandReply({"pid": fresh.pid, "url": fresh.url or None, "log": str(config.log_file)})
+
+
+def restart_daemon(config: Config) -> tuple[RuntimeFacts, str]:
+    """End the daemon, start it again, and say what it is now and how it was started. Raises NoDaemon and UserError."""
     found = any_daemon(config.runtime_file)
     if found is None:
         raise daemon_client.NoDaemon(config, "")
@@ -97,8 +104,7 @@ def restart(options: Namespace) -> CommandReply:
         how = f"in the background; its log: mcp-agent logs ({config.log_file})"
     fresh = any_daemon(config.runtime_file)
     assert fresh is not None, "it was waited for"
-    print(f"The daemon runs again at {fresh.url or 'no port'}, process {fresh.pid}, {how}")
-    return CommandReply({"pid": fresh.pid, "url": fresh.url or None, "log": str(config.log_file)})
+    return fresh, how
 
 
 @command(

@@ -91,6 +91,7 @@ def serve_daemon(
     from mcp_agent import server
     from mcp_agent.routes import http_app
 
+    daemon.sessions.keeps_past_end = True
     is_new = token_in_environment is None and not config.token_file.exists()
     known = auth_tokens.Tokens(config.token_file, config.clients_file, token_in_environment, _grants(config))
     known.reload()
@@ -130,6 +131,8 @@ def serve_daemon(
                 print_banner(config, url, hosts, new_token, is_from_file=token_in_environment is None)
 
         app = http_app(daemon, known)
+        if daemon.public_name is not None:
+            followers = [*followers, daemon.public_name.follow]
         code = server.serve(daemon, app, known, listener, announce, join=join, followers=followers)
     if is_watched:
         calls = sum(sum(counts.by_code.values()) for counts in daemon.metrics.by_tool.values())

@@ -39,6 +39,7 @@ def check_gateway_name(name: str) -> None:
         "port",
         "allow_host",
         "allow_origin",
+        "public_url",
         "tls_cert",
         "tls_key",
         "fleet",

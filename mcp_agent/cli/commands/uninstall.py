@@ -20,8 +20,8 @@ from mcp_agent.process.runtime_file import any_daemon
 # What a state folder has of us. Whatever else is in it is not ours.
 _IN_STATE = (
     "artifacts audit client-tokens copies cursor.key daemon.json daemon.log daemon.log.1 fleet gateway journal "
-    "mcp-sessions.json mounts page-logouts.json program-help.json pruned serve.lock serve.log sessions token "
-    "tokens.json"
+    "mcp-sessions.json mounts oauth.json page-logouts.json program-help.json pruned serve.lock serve.log sessions "
+    "token tokens.json"
 ).split()
 _POLICY = ("tools.json", "gateway-tools.json")
 

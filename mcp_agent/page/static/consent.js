@@ -18,15 +18,26 @@ const SETTLE_MS = 600;
 const root = document.getElementById("consent");
 const request = Object.fromEntries(new URLSearchParams(location.search));
 
+let isAsking = false;
+
 async function show() {
   try {
     const asked = await get("oauth/request", request);
+    isAsking = false;
     if (asked.location) location.replace(asked.location);
     else fill(root, consentView(asked));
   } catch (error) {
     const isLogin = error instanceof ApiError && error.status === 401;
-    fill(root, isLogin ? loginView("Log in to give a client access", enter) : refusal(error));
+    // Whoever is typing a token keeps what is typed.
+    if (!(isLogin && isAsking))
+      fill(root, isLogin ? loginView("Log in to give a client access", enter) : refusal(error));
+    isAsking = isLogin;
   }
+}
+
+// The link of `mcp-agent open` logs this browser in from another tab.
+for (const kind of ["focus", "visibilitychange"]) {
+  window.addEventListener(kind, () => isAsking && !document.hidden && show(), { capture: true });
 }
 
 /** Log this browser in without leaving the request. */

@@ -38,7 +38,7 @@ class PruningMethods(Methods):
             return {
                 "protocolVersion": result_object(result)["protocolVersion"],
                 "serverInfo": {"name": "mcp-pruner", "version": __version__},
-                # The two lists are there for clients that ask regardless, and stay empty.
+                # Some clients ask for these two lists in any case; they are empty.
                 "capabilities": {"tools": {"listChanged": False}, "resources": {}, "prompts": {}},
                 "instructions": _INSTRUCTIONS,
             }

@@ -18,7 +18,7 @@ from registry.gate import Access
 
 
 def pruner_app(host: Host, tokens: Tokens | None, *, is_open_to_the_network: bool) -> ASGIApp:
-    """Every path of the pruner. Without `tokens` anybody who reaches it may use it, so it must be on loopback."""
+    """Every path of the pruner. Without `tokens` it needs no token, so it must be on loopback."""
     assert tokens is not None or not is_open_to_the_network, "beyond loopback a token is needed"
     paths: dict[str, ASGIApp] = {
         "/rpc": Rpc(host.methods),

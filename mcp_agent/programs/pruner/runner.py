@@ -103,7 +103,7 @@ class PrunerRun:
         signal: str | None = None,
         pid: int | None = None,
     ) -> None:
-        """The server is gone, or answers no more. What is left of it under `pid` is ended with the phase."""
+        """The server has ended or does not answer. The process `pid`, if given, is ended with the phase."""
         self._expect("run:mcp_pruner_running")
         self.state = "run:mcp_pruner_degraded"
         self.mcp_servers = {}

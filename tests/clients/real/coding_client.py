@@ -196,7 +196,10 @@ class CodingClient:
     @contextlib.contextmanager
     def _started(self, flags: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
         variables = {
-            "PATH": node.environment()["PATH"],
+            # Where the stand-in for ssh is, if there is one.
+            "PATH": f"{self.home / 'bin'}{os.pathsep}{node.environment()['PATH']}",
+            # As a shell has it: one of them works in the folder that this names.
+            "PWD": str(self.work),
             "NO_COLOR": "1",
             **self._launch.variables,
         }

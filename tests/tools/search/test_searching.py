@@ -51,6 +51,40 @@ def test_lines_are_found_in_the_order_of_paths(searcher: Bench) -> None:
     ]
 
 
+_MORE = "ignored files were left out: pass ignored: true"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "is_skipped"),
+    [
+        ("fs_grep", {"pattern": "import os"}, True),
+        ("fs_grep", {"pattern": "import os", "files_only": True}, True),
+        ("fs_grep", {"pattern": "import os", "base": "ignored"}, False),
+        ("fs_grep", {"pattern": "import os", "glob": "*.gen.py"}, True),
+        ("fs_grep", {"pattern": "import os", "glob": "src/*.gen.py", "count": True}, True),
+        ("fs_grep", {"pattern": "nowhere"}, False),
+        ("fs_grep", {"pattern": "import os", "glob": "*.ts"}, False),
+        ("fs_grep", {"pattern": "import os", "base": "ignored/e.py"}, False),
+        ("fs_grep", {"pattern": "import os", "ignored": True}, False),
+        ("fs_grep", {"pattern": "import os", "max_matches": 1}, False),
+        ("fs_search", {"glob": "*.gen.py"}, True),
+        ("fs_search", {"glob": "e.py"}, True),
+        ("fs_search", {"glob": "*.py", "sort": "mtime"}, True),
+        ("fs_search", {"glob": "config"}, False),
+        ("fs_search", {"glob": "*.ts"}, False),
+        ("fs_search", {"glob": "*.py", "recursive": False}, False),
+        ("fs_search", {"glob": "e.py", "ignored": True}, False),
+    ],
+)
+def test_an_answer_says_that_ignored_files_would_be_in_it(
+    searcher: Bench, name: str, arguments: dict[str, Any], is_skipped: bool
+) -> None:
+    """A model that looks for a line in a log must not read that there is none."""
+    found = searcher.call(name, **{"base": ".", **arguments})
+    assert found.get("ignored_skipped") == (True if is_skipped else None)
+    assert (_MORE in found.get("notes", ())) == is_skipped
+
+
 def test_a_glob_narrows_and_never_brings_back_what_is_ignored(searcher: Bench) -> None:
     assert _found(searcher, "fs_grep", pattern="os", glob="*.py") == [".hidden/d.py", "src/b.py", "src/deep/er/c.py"]
     assert _found(searcher, "fs_grep", pattern="os", glob="src/*.{py,ts}") == ["src/a.ts", "src/b.py"]
@@ -244,7 +278,7 @@ def test_columns_are_true(searcher: Bench) -> None:
 
 def test_the_fallback_says_that_it_is_one_and_what_it_cannot_do(searcher: Bench) -> None:
     is_fallback = searcher.ctx.engine.kind == "grep"
-    found = searcher.call("fs_grep", base=".", pattern="import")
+    found = searcher.call("fs_grep", base="src/deep", pattern="import")
     assert ("notes" in found) == is_fallback
     if is_fallback:
         assert found["notes"] == [

@@ -153,3 +153,22 @@ def test_what_is_copied_whole_has_what_a_full_file_did_not_take(log: OutputLog) 
     )
     assert (first, set(newest)) == (b"first", set(b"y"))
     assert len(first) + int(note) + len(newest) == log.end
+
+
+@pytest.mark.parametrize("size", [0, 200_000, 40 * _MIB])
+def test_the_next_daemon_reads_the_same_output_with_the_same_hole(log: OutputLog, size: int) -> None:
+    log.start_spool()
+    log.append("stdout", "é".encode() * 40_000)
+    _fill(log, size)
+    log.append("stdout", b"the end\n")
+    log.seal()
+    again = OutputLog.reopen("s1", log.path)
+    assert again.end == log.end
+    assert (again.kept_from > 0) is (log.kept_from > 0)
+    # A block that is freed ends within a piece; the rest of that piece is still there.
+    assert log.kept_from - _MIB <= again.kept_from <= log.kept_from
+    for offset in (0, 1, 65_537, log.kept_from, log.end - 300_000, log.end - 8):
+        if offset >= 0:
+            assert again.text(offset, 200_000) == log.text(offset, 200_000)
+    if log.kept_from:
+        assert again.text(2 * _MIB, 9)[1] == again.kept_from

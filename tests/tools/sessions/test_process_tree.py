@@ -96,7 +96,7 @@ async def test_the_next_start_after_a_crash_cleans_up(home: Path, nap: str) -> N
             with running(home):
                 assert time.monotonic() - began < 5
                 assert _sleepers(nap) == []
-                assert not folder.exists()
+                assert not (folder / "processes").exists()
                 assert stranger.poll() is None
         finally:
             stranger.kill()
@@ -153,7 +153,9 @@ async def test_a_stopping_daemon_ends_its_sessions_tells_of_it_and_leaves_nothin
         assert time.monotonic() - began < 10
     assert len(told) == 10
     assert _sleepers(nap) == []
-    assert list((home / ".local" / "state" / "mcp-agent" / "sessions").iterdir()) == []
+    # What they printed is there for the next start, and nothing else.
+    left = [path.suffix for path in (home / ".local" / "state" / "mcp-agent" / "sessions").glob("*/*")]
+    assert sorted(left) == [".json", *[".log"] * 10, *[".session"] * 10]
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

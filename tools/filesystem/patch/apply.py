@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NotRequired, TypedDict
+from functools import partial
+from typing import NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct, field
 
 from tools.context import ToolContext
 from tools.files import disk
-from tools.files.diffs import Region, diff_regions
+from tools.files.diffs import Region, common_ends, diff_regions
 from tools.files.text import Encoding, binary, showable
-from tools.filesystem.patch.nearest import nearest
+from tools.filesystem.patch.lenient import guess
+from tools.filesystem.patch.nearest import enclosing, nearest
 from tools.filesystem.patch.operations import (
     Step,
     TextEdit,
+    View,
     apply_edits,
     find_matches,
     foreign_group,
     make_edits,
     matches_as_regex,
+    place_edits,
     view_of,
+    with_endings,
 )
 from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
 
@@ -30,8 +35,11 @@ WHOLE_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _MOST_LINE_BYTES = 32 * 1024 * 1024
 _DIFF_CHARS = 8_000
+_BRIEF_CHARS = 400
 _EXCERPT_CHARS = 500
 _LISTED_LINES = 5
+# So many characters that are there once are taken for those that were to be put there.
+_TELLING_CHARS = 20
 
 
 class Preview(TypedDict):
@@ -56,6 +64,12 @@ class _Task(Struct, eq=False):
     # Whether what it put there is something else than what was there.
     has_changed: bool = False
     lines: list[int] = field(default_factory=list)
+    # Of each listed line, the definition that it is in.
+    around: list[str] = field(default_factory=list)
+    # In what the text that was changed differs from the one that was asked for.
+    ignored: str = ""
+    # The line from which on the text is already what the operation makes of it.
+    made_at: int | None = None
     before: str | None = None
     after: str | None = None
     problem: ToolError | None = None
@@ -64,6 +78,35 @@ class _Task(Struct, eq=False):
     def only_counts(self) -> bool:
         """Whether it has done its work, and only the number of further matches is of interest."""
         return self.is_done and not self.step.takes_all and not self.step.is_insert
+
+
+class Change(NamedTuple):
+    """A changed place: its first line in the new text, and how many lines it had and has."""
+
+    line: int
+    old_count: int
+    new_count: int
+
+    def render(self) -> str:
+        first, old, new = self
+        if not new:
+            return f"{old} lines removed at {first}" if old > 1 else f"line {first} removed"
+        where = f"line {first}" if new == 1 else f"lines {first}-{first + new - 1}"
+        return f"{where} added" if not old else f"{where} changed" + (f" ({new - old:+})" if new != old else "")
+
+
+def render_changes(changes: Sequence[Change]) -> str:
+    """Where a text was changed, in a few words."""
+    merged: list[Change] = []
+    for change in changes:
+        last = merged[-1] if merged else None
+        if last is not None and change.line == last.line + last.new_count:
+            merged[-1] = Change(last.line, last.old_count + change.old_count, last.new_count + change.new_count)
+        else:
+            merged.append(change)
+    listed = ", ".join(change.render() for change in merged[:_LISTED_LINES])
+    rest = len(merged) - _LISTED_LINES
+    return listed + (f" and {rest} more places" if rest > 0 else "")
 
 
 class Patch(Struct, eq=False):
@@ -76,7 +119,15 @@ class Patch(Struct, eq=False):
     _is_whole: bool
     _is_dry: bool
     _deadline: float
+    # Whether an operation may mean a text that differs in what does not matter, if it can mean only one place.
+    _is_lenient: bool = False
     diff: str = ""
+    # The diff as far as it says what the caller does not know.
+    brief: str = ""
+    changes: list[Change] = field(default_factory=list)
+    # Whether the text has changed, and its line endings were given to what was put there.
+    has_changed: bool = False
+    has_own_endings: bool = False
     # The new content, of a file that is one piece.
     whole: bytes | None = None
     _tasks: list[_Task] = field(default_factory=list)
@@ -90,7 +141,9 @@ class Patch(Struct, eq=False):
         for step in self._steps:
             self._tasks.append(_Task(len(self._tasks) + 1, step, None if self._is_whole else self._needle(step)))
         self._old_line = self._new_line = 1
-        self.diff = ""
+        self.diff = self.brief = ""
+        self.changes = []
+        self.has_changed = False
         if self._encoding.bom:
             yield self._encoding.bom
         for piece in self._pieces(descriptor, size):
@@ -103,14 +156,30 @@ class Patch(Struct, eq=False):
         """Write the patched file. Raises unless every operation has found what it needs."""
         for piece in self.output(descriptor, size):
             disk.write_all(writing, piece)
+        self.check()
+
+    def check(self) -> None:
+        """Raise the error of the first operation that has not found what it needs."""
         for task in self._tasks:
             problem = self._problem(task)
             if problem is not None:
                 raise problem
 
+    @property
+    def shows_more(self) -> bool:
+        """Whether the diff says what the caller does not know: several operations or places, or not what was asked."""
+        return len(self._tasks) > 1 or any(
+            task.ignored or task.step.regex or (task.count > 1 and task.step.takes_all) for task in self._tasks
+        )
+
     def notes(self) -> list[str]:
         found = []
         for task in self._tasks:
+            which = f"operation {task.number}: " if len(self._tasks) > 1 else ""
+            if task.ignored:
+                found.append(f"{which}{task.ignored} ignored")
+            if task.made_at is not None:
+                found.append(f"{which}already so from line {task.made_at} on")
             if task.count and (group := foreign_group(task.step)) is not None:
                 found.append(f"operation {task.number} put {group} in as it is: a group is \\1 or \\g<name> here")
             if task.count > 1 and not task.step.takes_all:
@@ -145,6 +214,7 @@ class Patch(Struct, eq=False):
                 f"operation {task.number}: {task.step.wanted[:80]!r} is there {task.count} times{listed}, "
                 f"not {expected}; nothing was changed",
                 hint="include more of the text around the place you mean",
+                fields={"places": "".join(task.around)} if any(task.around) else None,
             )
         return self._no_match(task, None) if task.count == 0 else None
 
@@ -155,6 +225,8 @@ class Patch(Struct, eq=False):
         hint = "look at the nearest lines, or search with fs_grep" if near else "search with fs_grep"
         if text is not None and matches_as_regex(task.step, text):
             hint = "it is there as a regular expression: pass regex: true"
+        if text is not None and self._is_lenient and not task.step.regex:
+            near = self._ctx.revs.changed_since(self._shown, wanted, text) or near
         return NoMatch(
             f"operation {task.number}: {kind} {wanted[:80]!r} is not in {self._shown}; nothing was changed",
             hint=hint,
@@ -217,19 +289,22 @@ class Patch(Struct, eq=False):
             if edits:
                 after = apply_edits(text, edits)
                 task.has_changed |= after != text
+                self.has_own_endings |= any("\r\n" in edit.text for edit in edits) and "\r\n" not in task.step.put
                 if self._is_dry and task.before is None:
                     is_behind = task.step.type == "insert_after"
                     task.before, task.after = _excerpts(text, after, edits[0], is_behind=is_behind)
                 regions = _merge(regions, edits)
                 text = after
-        if len(self.diff) <= _DIFF_CHARS and regions:
-            self.diff += showable(
-                diff_regions(
-                    old, text, regions, first_old=self._old_line, first_new=self._new_line, limit_chars=_DIFF_CHARS
-                )
-            )
+        if regions:
+            compare = partial(diff_regions, old, text, regions, first_old=self._old_line, first_new=self._new_line)
+            if len(self.diff) <= _DIFF_CHARS:
+                self.diff += showable(compare(limit_chars=_DIFF_CHARS))
+            if self._is_lenient and self.shows_more and len(self.brief) <= _BRIEF_CHARS:
+                self.brief += showable(compare(limit_chars=_BRIEF_CHARS, context=0))
+        self._note_changes(old, text, regions)
         self._old_line += old.count("\n")
         self._new_line += text.count("\n")
+        self.has_changed |= text != old
         if text == old:
             return piece
         try:
@@ -245,6 +320,17 @@ class Patch(Struct, eq=False):
         """Whether any operation has something to do here, or must see the text to count its matches."""
         return any(task.needle is None or (task.needle in piece and not task.only_counts) for task in self._tasks)
 
+    def _note_changes(self, old: str, new: str, regions: Sequence[Region]) -> None:
+        """Where the regions differ, in lines of the new text."""
+        line, at = self._new_line, 0
+        for region in regions:
+            change = changed_lines(old, new, region)
+            start = region.new_start
+            line += new.count("\n", at, start)
+            at = start
+            if change is not None:
+                self.changes.append(change._replace(line=line + change.line))
+
     def _edits(self, task: _Task, text: str) -> list[TextEdit]:
         """What an operation changes in `text`; its task is brought up to date."""
         step = task.step
@@ -253,14 +339,72 @@ class Patch(Struct, eq=False):
         task.count += len(matches)
         for match in matches[: _LISTED_LINES - len(task.lines)]:
             task.lines.append(self._new_line + view.shown.count("\n", 0, match.start))
+            task.around.append(enclosing(view.shown, match.start, task.lines[-1]))
         if not matches:
-            if self._is_whole:
-                task.problem = self._no_match(task, view.shown)
+            if not self._is_whole:
+                return []
+            if self._is_lenient and not step.regex and (step.expected_count or 1) == 1:
+                return self._guessed(task, view)
+            task.problem = self._no_match(task, view.shown)
             return []
         if task.is_done and not step.takes_all:
             return []
         task.is_done = True
-        return make_edits(step, view, matches if step.takes_all else matches[:1])
+        chosen = matches if step.takes_all else matches[:1]
+        if self._is_lenient and step.takes_ending:
+            chosen = with_endings(view.shown, chosen)
+        return make_edits(step, view, chosen)
+
+    def _guessed(self, task: _Task, view: View) -> list[TextEdit]:
+        """What an operation changes whose text is not there: in the one place that can be meant."""
+        step, text = task.step, view.shown
+        put = step.put
+        if step.is_insert:
+            line = put.removesuffix("\n")
+            wanted = step.wanted.removesuffix("\n")
+            put = f"{wanted}\n{line}" if step.type == "insert_after" else f"{line}\n{wanted}"
+            put += "\n" * step.wanted.endswith("\n")
+        elif _is_made(text, step):
+            task.count, task.is_done = 1, True
+            task.made_at = 1 + text.count("\n", 0, text.find(put))
+            return []
+        found = guess(text, step.wanted, put)
+        if found is None:
+            task.problem = self._no_match(task, text)
+            return []
+        task.count, task.is_done, task.ignored = 1, True, found.ignored
+        task.lines.append(1 + text.count("\n", 0, found.start))
+        return place_edits(view, [TextEdit(found.start, found.end, found.put)])
+
+
+def _is_made(text: str, step: Step) -> bool:
+    """Whether a replacement that finds nothing to replace has been made before: what it puts there is there once."""
+    put = step.put.strip()
+    is_telling = len(put) >= _TELLING_CHARS and put not in step.wanted
+    return is_telling and text.count(step.put) == 1
+
+
+def changed_lines(old: str, new: str, region: Region) -> Change | None:
+    """The lines in which a region differs; the first one counts from that in which the region begins. None if it
+    does not."""
+    before_it = region.old_start - (old.rfind("\n", 0, region.old_start) + 1)
+    first_old, first_new = region.old_start - before_it, region.new_start - before_it
+    end_old, end_new = region.old_end, region.new_end
+    if not (_begins_line(old, end_old) and _begins_line(new, end_new)):
+        ending = old.find("\n", end_old)
+        behind = (len(old) if ending == -1 else ending + 1) - end_old
+        end_old, end_new = end_old + behind, end_new + behind
+    before, after = old[first_old:end_old].split("\n"), new[first_new:end_new].split("\n")
+    if not before[-1] and not after[-1]:
+        del before[-1], after[-1]
+    head, tail = common_ends(before, after)
+    if head + tail >= max(len(before), len(after)):
+        return None
+    return Change(head, len(before) - head - tail, len(after) - head - tail)
+
+
+def _begins_line(text: str, at: int) -> bool:
+    return at == 0 or text[at - 1] == "\n"
 
 
 def _merge(regions: Sequence[Region], edits: Sequence[TextEdit]) -> list[Region]:

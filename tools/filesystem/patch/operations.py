@@ -46,6 +46,7 @@ def literal_replace(unknown: Mapping[str, Any]) -> Derived | None:
     if old is None or new is None:
         return None
     values: dict[str, Any] = {"type": "replace_first", "pattern": unknown[old], "replacement": unknown[new]}
+    values["is_edit"] = True
     if every is not None and unknown[every] in (True, "true", "True"):
         values["type"], how = "replace_all", "replace_all"
     elif count is not None and unknown[count] not in (1, "1"):
@@ -68,6 +69,8 @@ class Operation(Struct, frozen=True):
     regex: bool = False
     every: Annotated[bool, Field(description="insert: at every matching line.")] = False
     expected_count: Annotated[int | None, Field(description="Fail unless there are this many matches.")] = None
+    # Whether it was asked for by an old and a new text.
+    is_edit: Annotated[bool, Field(is_hidden=True)] = False
 
 
 class Step(Struct, frozen=True):
@@ -80,6 +83,8 @@ class Step(Struct, frozen=True):
     takes_all: bool
     regex: bool
     expected_count: int | None
+    # Whether a whole line that is replaced by nothing takes its ending with it.
+    takes_ending: bool = False
 
 
 class TextEdit(Struct, frozen=True):
@@ -106,9 +111,8 @@ def read_operations(operations: list[Operation]) -> list[Step]:
         if put is None:
             problems.append((f"{where}.{names[1]}", f"{where}: {operation.type} needs {names[1]}"))
         takes_all = operation.every if is_insert else operation.type == "replace_all"
-        steps.append(
-            Step(operation.type, wanted, put or "", is_insert, takes_all, operation.regex, operation.expected_count)
-        )
+        kind, count, takes_ending = operation.type, operation.expected_count, operation.is_edit and not put
+        steps.append(Step(kind, wanted, put or "", is_insert, takes_all, operation.regex, count, takes_ending))
     if problems:
         issues = [
             {"path": f"arguments.{path}", "code": "invalid_type", "message": "invalid_type"} for path, _ in problems
@@ -165,19 +169,29 @@ def matches_as_regex(step: Step, text: str) -> bool:
 def make_edits(step: Step, view: View, chosen: list[TextEdit]) -> list[TextEdit]:
     """What becomes of the text behind a view at the chosen places."""
     keeps_endings = "\r" in step.wanted or (step.regex and r"\r" in step.wanted)
-    edits: list[TextEdit] = []
-    for match in chosen:
+    placed = place_edits(view, chosen, keeps_endings=keeps_endings or step.is_insert)
+    return [_insertion(step, view.text, edit.start, edit.end) for edit in placed] if step.is_insert else placed
+
+
+def place_edits(view: View, edits: Sequence[TextEdit], *, keeps_endings: bool = False) -> list[TextEdit]:
+    """The edits of a view as those of its text; what they put there has the line endings of the place."""
+    placed: list[TextEdit] = []
+    for edit in edits:
         # In the text, a place lies behind every carriage return that the view has lost before it.
-        first = match.start + bisect_left(view.returns, match.start)
-        last = match.end + bisect_left(view.returns, match.end)
-        put = match.text
-        if step.is_insert:
-            edits.append(_insertion(step, view.text, first, last))
-        else:
-            edits.append(
-                TextEdit(first, last, put if keeps_endings else _with_ending(put, _ending_at(view.text, first)))
-            )
-    return edits
+        start = edit.start + bisect_left(view.returns, edit.start)
+        end = edit.end + bisect_left(view.returns, edit.end)
+        put = edit.text if keeps_endings else _with_ending(edit.text, _ending_at(view.text, start))
+        placed.append(TextEdit(start, end, put))
+    return placed
+
+
+def with_endings(text: str, edits: Sequence[TextEdit]) -> list[TextEdit]:
+    """The edits, of which those that remove whole lines but for the last ending take that, too."""
+    taken: list[TextEdit] = []
+    for edit in edits:
+        is_whole = (edit.start == 0 or text[edit.start - 1] == "\n") and text[edit.end - 1] != "\n"
+        taken.append(TextEdit(edit.start, edit.end + (is_whole and text[edit.end : edit.end + 1] == "\n"), edit.text))
+    return taken
 
 
 def foreign_group(step: Step) -> str | None:

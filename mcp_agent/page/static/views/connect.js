@@ -3,6 +3,7 @@
 import { get, post } from "../api.js";
 import { button, empty, fill, h, select, svg, table, tabs } from "../dom.js";
 import * as format from "../format.js";
+import { publicCard } from "../public_name.js";
 
 const REFRESH_MS = 3_000;
 const DAY_S = 24 * 3600;
@@ -44,7 +45,7 @@ function mount(root, app) {
         h("p", {}, "How each client reaches this machine, which of them are connected now, and their tokens."),
       ),
     ),
-    h("div", { class: "stack" }, clients, known, tokens, phoneCard(app)),
+    h("div", { class: "stack" }, clients, publicCard(app, copyable), known, tokens, phoneCard(app)),
   );
   mountKnown(known, app);
   const loadTokens = mountTokens(tokens, app);

@@ -3,6 +3,7 @@
 import { get } from "../api.js";
 import { empty, fill, h, icon, tile } from "../dom.js";
 import * as format from "../format.js";
+import { publicState } from "../public_name.js";
 
 const REFRESH_MS = 3_000;
 const REASONS = {
@@ -67,6 +68,7 @@ function mount(root, app) {
           state.registry.active_profile,
           `${format.plural(state.registry.reloads, "reload")} · ${state.registry.path}`,
         ),
+        state.public && tile("Public name", publicState(state.public), state.public.problem ?? state.public.url),
       ),
       h(
         "section",
