@@ -231,7 +231,11 @@ def is_patch(text: str) -> bool:
     return any(line.startswith(PATCH_STARTS) for line in text.lstrip().split("\n", 2)[:2])
 
 
-_LABELS: Mapping[str, Habit] = dict.fromkeys(("description", "explanation", "justification", "instruction"), _drop)
+_LABELS: Mapping[str, Habit] = dict.fromkeys(
+    # `again` is for profiles that show nothing twice; elsewhere all is shown anyway.
+    ("description", "explanation", "justification", "instruction", "again"),
+    _drop,
+)
 _LINES: Mapping[str, Habit] = {
     "offset": _first_line,
     "limit": _line_count,

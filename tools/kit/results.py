@@ -108,23 +108,13 @@ class PruningMetadata(JsonObject, frozen=True):
         return cls(attempted=False, applied=False, fallback=False, raw_bytes=raw_bytes, reason=reason, detail=detail)
 
     @classmethod
-    def of_whole(cls, detail: Detail, raw_bytes: int, duration_ms: int) -> PruningMetadata:
-        """An engine was asked and left nothing out. Of the words for `reason`, that of a fallback is the only one."""
-        return cls(
-            attempted=True,
-            applied=False,
-            fallback=True,
-            raw_bytes=raw_bytes,
-            reason="pruner_error",
-            detail=detail,
-            pruner_duration_ms=duration_ms,
-        )
-
-    @classmethod
-    def of_failure(
-        cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int, detail: Detail | None = None
+    def of_fallback(
+        cls, raw_bytes: int, duration_ms: int, detail: Detail | None = None, error: tuple[ErrorCode, str] | None = None
     ) -> PruningMetadata:
-        """An engine was asked and its answer cannot be used, so the output is the raw one."""
+        """An engine was asked, and left nothing out or failed: the output is the raw one.
+
+        Of the words for `reason`, there is only one that fits.
+        """
         return cls(
             attempted=True,
             applied=False,
@@ -133,7 +123,7 @@ class PruningMetadata(JsonObject, frozen=True):
             reason="pruner_error",
             detail=detail,
             pruner_duration_ms=duration_ms,
-            error={"code": code, "message": message},
+            error=None if error is None else {"code": error[0], "message": error[1]},
         )
 
     @property
@@ -155,11 +145,15 @@ class PruningMetadata(JsonObject, frozen=True):
 
 
 class Focused(Struct, frozen=True):
-    """A text after pruning. `kept` has the indexes of its lines in the original, if the engine gives them."""
+    """A text after pruning, and a second one behind it.
+
+    `kept` has the indexes of the lines in the original, if the engine gives them.
+    """
 
     text: str
     pruning: PruningMetadata
     kept: Sequence[int] | None = None
+    more: str = ""
 
 
 class Item(NamedTuple):
@@ -231,6 +225,8 @@ class Body(NamedTuple):
     line: Callable[[Any], str] | None = None
     parse: Callable[[str], Any] | None = None
     content: Content | None = None
+    # The field of a second text, which a question prunes together with the first.
+    more_field: str = ""
 
     @property
     def is_text(self) -> bool:
@@ -244,6 +240,18 @@ NO_BODY = Body()
 
 class _AbstractStruct(StructMeta, ABCMeta):
     """A struct that has abstract methods."""
+
+
+class ShownText(NamedTuple):
+    """A text that a result shows as it is: some lines of a file, all of it, or what a command printed."""
+
+    header: str
+    text: str
+    # The file; empty for a command.
+    name: str = ""
+    # None for a command.
+    first_line: int | None = None
+    is_whole: bool = False
 
 
 class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
@@ -264,6 +272,11 @@ class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     @property
     def body(self) -> Body:
         return NO_BODY
+
+    @property
+    def shown(self) -> ShownText | None:
+        """The text of a file or a command that it shows whole; None for any other."""
+        return None
 
     @classmethod
     def item(cls, entry: Any) -> Item:
