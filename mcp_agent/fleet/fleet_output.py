@@ -289,7 +289,7 @@ class OutputWatch:
     def _begin(self, box: Box) -> _Progress:
         if self._is_resumed:
             # It had no session before.
-            return _Progress(box.boot, 0)
+            return _Progress(box.boot, box.joined_after)
         if box.sessions:
             return _Progress(box.boot, None, begun_after=box.events)
         # Nothing runs there, so all that will be said comes after this.
@@ -308,10 +308,10 @@ class OutputWatch:
         was_busy = progress.is_busy or progress.task is not None
         if progress.task is not None:
             progress.task.cancel()
-        progress.boot, progress.number, progress.task = box.boot, 0, None
-        position = StreamPosition(box.boot, 0)
+        progress.boot, progress.number, progress.task = box.boot, box.joined_after, None
+        position = StreamPosition(box.boot, box.joined_after)
         if was_busy or self._session is not None:
-            reason = f"{box.name} was restarted; the output of its earlier sessions is gone"
+            reason = f"{box.name} was restarted, and its sessions have ended"
             self._offer(Missed(box.name, position, reason, is_end=self._session is not None))
         else:
             self._offer(Printed(box.name, position, []))

@@ -99,6 +99,8 @@ class About(Struct, frozen=True):
     tools: _Short
     # The names of tools that it has and lets no gateway use.
     off: Annotated[tuple[_Short, ...], Meta(max_length=500)] = ()
+    # The number of the last event before it joined: of sessions of an earlier start, which are no news.
+    joined_after: _Count = 0
 
 
 class Beat(Struct, frozen=True, tag="beat", omit_defaults=True):
