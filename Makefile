@@ -15,9 +15,12 @@ ALONE := -m alone
 # What `make score`, `make fit` and `make tasks` work on; tests/pruning_quality/README.md explains them.
 TASKS ?=
 REPO ?= .
+# What `make replay` asks again: tests/replay/README.md has the form.
+DATA ?=
+TREE ?=
 LIMIT ?= 500
 
-.PHONY: serve dev screenshots test test-fast test-long test-openwebui test-clients check tests bench score fit tasks lint docs system programs clean
+.PHONY: serve dev screenshots test test-fast test-long test-openwebui test-clients check tests bench replay score fit tasks lint docs system programs clean
 
 # The terminal of the Tools page is fetched once, when the daemon is there; without it the page shows text.
 serve: $(DAEMON)
@@ -31,11 +34,11 @@ dev: $(DAEMON)
 test: $(STAMP) system programs
 	@$(MAKE) --no-print-directory -j2 check tests
 
-# What can be said in a minute, without a daemon, a browser, NATS or a program from npm. Each worker reads every file of
-# tests, so there are fewer workers, and the rooms in which everything starts something are left out as a whole.
+# What can be said in a minute, without a daemon, a pruner, a browser, NATS or a program from npm. Each worker reads every
+# file of tests, so there are fewer workers, and the rooms in which everything starts something are left out as a whole.
 test-fast: $(STAMP)
 	@$(BIN)/pytest -n $$(( $$(nproc) + 1 )) --dist loadfile -m 'not alone and not starts and not slow' \
-	  $(patsubst %,--ignore tests/%,clients conformance fleet page)
+	  $(patsubst %,--ignore tests/%,clients conformance fleet page programs)
 
 test-long: $(STAMP) system programs
 	@MCP_AGENT_TEST_LONG=1 $(MAKE) --no-print-directory tests
@@ -65,6 +68,11 @@ tests: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
+
+# What recorded agents asked, asked again of this daemon and of two others: `make replay DATA=path [TREE=checkout]`.
+replay: $(STAMP)
+	@test -n "$(DATA)" || { echo "DATA=path is missing: the folder of the records"; exit 2; }
+	@$(BIN)/python -m tests.replay $(DATA) $(if $(TREE),--tree $(TREE))
 
 # The quality of pruning on task files: `make score TASKS=path [WEIGHTS=path]`.
 score: $(STAMP)

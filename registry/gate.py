@@ -46,6 +46,8 @@ class Grant(NamedTuple):
     deny: Deny = NOTHING
     # The folder of `read`, `bash` and `grep`, if a profile sets one.
     root: Path | None = None
+    # Whether what the conversation was shown before is not shown again.
+    shows_changes: bool = False
 
 
 class _Binding:
@@ -58,6 +60,7 @@ class _Binding:
         is_compact = any(profile.is_compact for profile in profiles)
         forms = [profile.form for profile in reversed(profiles) if profile.form != "auto"]
         self.form: Shape = "compact" if is_compact else forms[0] if forms else "auto"
+        self.shows_changes = any(profile.shows_changes for profile in profiles)
         self._prunes = all(profile.prunes_everywhere for profile in profiles)
         allowed = [tool for tool in tools if all(profile.allows(tool) for profile in profiles)]
         self.visible = tuple(self.with_host_arguments(tool) for tool in allowed)
@@ -133,7 +136,7 @@ class Gate:
                     f"Tool {tool.name} is disabled",
                     hint=_hint(tool, profile, switch, is_active=profile.id == self.profiles.active),
                 )
-        grant = Grant(bound.profiles[0].id, bound.form, tool.deadline_s, bound.deny, bound.root)
+        grant = Grant(bound.profiles[0].id, bound.form, tool.deadline_s, bound.deny, bound.root, bound.shows_changes)
         return bound.with_host_arguments(tool), grant
 
     def _is_offered(self, tool: Tool, access: Access) -> bool:

@@ -93,6 +93,8 @@ class Profile(Struct, frozen=True):
     unlisted: Callable[[Tool], bool]
     response: Mapping[str, Any] = field(default_factory=dict)
     pruning: Mapping[str, Any] = field(default_factory=dict)
+    # Whether a conversation is shown only the changes of what it was shown before.
+    shows_changes: bool = False
     is_shipped: bool = False
     deny: Deny = NOTHING
     # What tools can do, with false for what is switched off; what is not named is on.
@@ -229,6 +231,8 @@ def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
         entry["effects"] = dict(profile.effects)
     if profile.response:
         entry["response"] = dict(profile.response)
+    if profile.shows_changes:
+        entry["repeat"] = "changes"
     if profile.pruning:
         entry["pruning"] = dict(profile.pruning)
     entry["categories"] = [
@@ -333,6 +337,8 @@ def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterat
         yield from _rule_differences(_rules(old.deny), _rules(new.deny))
     if old.response != new.response:
         yield _Difference("response changed")
+    if old.shows_changes != new.shows_changes:
+        yield _Difference(f"repeat {'changes' if new.shows_changes else 'all'}")
     if old.pruning != new.pruning:
         root, wider = old.pruning_root, new.pruning_root
         yield _Difference("pruning changed", root is not None and not (wider and wider.is_relative_to(root)))

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import platformdirs
 import pytest
 from hypothesis import settings
 
 from tests.support.daemon import WITH_PROBES, Daemon, running
 from tests.support.peers import WIRES, Connect
 from tests.support.shell_host import ShellHost, shell_host
+
+# A login shell that a test starts reads no profile of whoever runs the tests: it may take seconds, or wait for a lock.
+# Programs that are installed once stay where they are.
+os.environ.setdefault("XDG_CACHE_HOME", str(platformdirs.user_cache_path()))
+os.environ["HOME"] = tempfile.mkdtemp(prefix="mcp-agent-home-")
+atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 
 # The same examples each time, so that a red run is a change of ours; `make test-long` looks further, and elsewhere.
 settings.register_profile("short", max_examples=60, deadline=None, derandomize=True, database=None)
@@ -33,6 +43,8 @@ _STARTING = {
         "node",
         "open_webui",
         "programs",
+        "pruner_http",
+        "pruner_stdio",
         "raw",
         "recording_daemon",
         "terminal",

@@ -99,6 +99,7 @@ class Pruner(Protocol):
         max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
+        collapses: bool = False,
     ) -> Selection:
         """The lines that the built-in engine keeps. Raises GaveUp at the timeout, RuntimeError if the engine fails."""
 
@@ -115,12 +116,16 @@ class Pruner(Protocol):
         is_output: bool = False,
         keep: float | None = None,
         is_line: Callable[[str], bool] | None = None,
+        more: str = "",
+        collapses: bool = True,
     ) -> Focused:
         """The part of a tool's output that answers a question. If pruning fails, it is the whole text.
 
         Without `source_type` the built-in engine detects the kind of text; `is_output` tells it that a command printed
         the text. `keep` is the share of the lines to keep at least; without it the kind of text decides. An answer of a
-        remote service is discarded if `is_line` is false for one of its lines.
+        remote service is discarded if `is_line` is false for one of its lines. `more` is a second text, such as what a
+        command printed to the other stream: the built-in engine reads both as one, and a service does not get it. With
+        `collapses`, one failure of each kind stays, and the others are counted.
         """
 
     async def keep(self, owner: str, text: str) -> str:

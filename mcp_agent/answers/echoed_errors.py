@@ -1,4 +1,4 @@
-"""Errors for clients that show their model all arguments of a failed call beside our text: little, and nothing twice."""
+"""Errors for clients that show their model all arguments of a failed call beside our text: short ones."""
 
 from __future__ import annotations
 

@@ -30,15 +30,25 @@ _MOST_CHARS = 1_000
 
 
 async def focus(
-    result: Result, question: str | None, keep: float | None, tool: Tool, context: ToolContext
+    result: Result,
+    question: str | None,
+    keep: float | None,
+    tool: Tool,
+    context: ToolContext,
+    *,
+    is_literal: bool = False,
 ) -> tuple[Result, PruningMetadata | None]:
-    """`result` with what the question needs of its body, and what the pruner did; all of it if there is no pruner."""
+    """`result` with what the question needs of its body, and what the pruner did; all of it if there is no pruner.
+
+    With `is_literal` the contract of the pruning tools holds: it knows of one text, and keeps every error.
+    """
     pruner = context.pruner
     if pruner is None:
         return result, None
     body = result.body
     value = (getattr(result, body.field) if body.field else "") or ""
     text, lines = _body_text(result, value)
+    more = "" if is_literal or not body.more_field else getattr(result, body.more_field)
     if question is not None and pruner.is_on and text and not (result.facts.succeeded or pruner.prunes_failures):
         return result, PruningMetadata.of_skip("disabled_or_unconfigured", _size(text), "command_failed")
     known = None if lines is None else dict(zip(lines, value, strict=True))
@@ -54,6 +64,8 @@ async def focus(
         # What executes answers with what was printed; a list is none of that.
         is_output=tool.effect == "execute" and lines is None,
         keep=keep,
+        more=more,
+        collapses=not is_literal,
         is_line=None if known is None else lambda line: line in known or parse(line) is not None,
     )
     if not focused.pruning.applied:
@@ -65,6 +77,8 @@ async def focus(
         # A service sends lines back; one that it has changed is taken as it is.
         shown = [entry for line in focused.text.split("\n") if (entry := known.get(line) or parse(line)) is not None]
     changed: Result = replace(result, **{body.field: shown})
+    if more:
+        changed = replace(changed, **{body.more_field: focused.more})
     return changed, focused.pruning
 
 
@@ -73,7 +87,8 @@ def body_bytes(result: Result) -> int:
     body = result.body
     if not body.field:
         return len(orjson.dumps(result.as_object(), default=str))
-    return _size(_body_text(result, getattr(result, body.field) or "")[0])
+    more = (getattr(result, body.more_field) if body.more_field else "") or ""
+    return _size(_body_text(result, getattr(result, body.field) or "")[0]) + _size(more)
 
 
 def _body_text(result: Result, value: Any) -> tuple[str, list[str] | None]:

@@ -14,6 +14,7 @@ from mcp_agent.answers.budget import Budget
 from mcp_agent.answers.fit import Answers, Fitted
 from mcp_agent.answers.focus import body_bytes, focus, pruning_of_failure
 from mcp_agent.answers.pages import is_cursor
+from mcp_agent.answers.repeats import AGAIN, Asked, ShownTexts
 from mcp_agent.answers.reply import NO_REMARKS, Remarks, ToolReply
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of
@@ -49,6 +50,7 @@ class Dispatcher:
         self._threads = threads
         self._observers = observers
         self._conversations = Conversations(context.tools.paths, context.tools.sessions)
+        self._shown_texts = ShownTexts()
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
@@ -117,10 +119,16 @@ class Dispatcher:
             if tool.takes_cursor and (cursor := _host_cursor(call, tool)) is not None:
                 # The next page of an earlier result. The tool is not run: a command does not run again.
                 return Page(await self._in_thread(self._answers.page, cursor, tool, call))
+            given = call.arguments
+            asked: Asked | None = None
+            if grant.shows_changes and budget.form == "text":
+                again = given.get(AGAIN) in (True, "true") and AGAIN not in tool.parameters.by_name
+                given = {name: value for name, value in given.items() if name != AGAIN} if again else given
+                asked = self._shown_texts.begin(call.caller.origin, tool, given, again=again)
             if contract is None:
-                arguments, notes = tool.parse_tolerantly(call.arguments, habits=call.caller.is_on_mcp)
+                arguments, notes = tool.parse_tolerantly(given, habits=call.caller.is_on_mcp)
             else:
-                arguments, notes = contract.parse(call.arguments)
+                arguments, notes = contract.parse(given)
             remarks = Remarks([*news, *notes])
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and not budget.text.is_message:
@@ -136,10 +144,14 @@ class Dispatcher:
                 took_ms = round((time.perf_counter() - started) * 1000, 1)
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
             if question is not None or tool.focus == "always":
-                result, pruning = await focus(result, question, keep, tool, context)
+                result, pruning = await focus(
+                    result, question, keep, tool, context, is_literal=contract is not None and contract.is_literal
+                )
                 remarks = remarks._replace(pruning=pruning)
             if contract is not None:
                 contract.check(result, arguments)
+            if asked is not None and question is None:
+                return await self._answer_again(asked, result, remarks, budget)
             return Success(result, *await self._fit(ToolReply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
             problem = error if contract is None else contract.error(error, arguments)
@@ -174,6 +186,14 @@ class Dispatcher:
         """The answer as it is sent. A large one, or one that must be stored, is written in a thread."""
         fitted = self._answers.fit(reply, budget)
         return fitted if isinstance(fitted, Fitted) else await self._in_thread(fitted)
+
+    async def _answer_again(self, asked: Asked, result: Result, remarks: Remarks, budget: Budget) -> Success:
+        """The answer for a conversation that is not shown again what it was shown."""
+        answer = await self._in_thread(self._shown_texts.shorten, asked, result)
+        fitted = await self._fit(ToolReply(answer, remarks), budget)
+        if fitted.whole_bytes is None:
+            self._shown_texts.was_shown(asked, result, answer)
+        return Success(answer, *fitted, remarks=remarks)
 
     async def _fail(self, error: ToolError, budget: Budget, remarks: Remarks = NO_REMARKS) -> Failure:
         return Failure(error, *await self._fit(ToolReply(error, remarks), budget), remarks=remarks)

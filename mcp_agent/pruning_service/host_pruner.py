@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from mcp_agent import __version__
 from mcp_agent.process.logs import event
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner, shown_url
 from mcp_agent.pruning_service.worker_pool import WorkerPool
 from mcp_agent.storage.artifact_store import ArtifactStore
 from tools.kit.results import Detail, ErrorCode, Focused, PruningMetadata, Reason
-from tools.pruning.engine import GaveUp, Language, Selection, SourceType, render_text
+from tools.pruning.engine import GaveUp, Language, Selection, SourceType, divide, render_text
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class HostPruner:
         max_prune_ratio: float | None,
         min_keep_lines: int,
         timeout_s: float,
+        collapses: bool = False,
     ) -> Selection:
         def ask_worker() -> Selection:
             with self.workers.borrow() as worker:
@@ -73,6 +76,7 @@ class HostPruner:
                     max_prune_ratio=max_prune_ratio,
                     min_keep_lines=min_keep_lines,
                     timeout_s=timeout_s,
+                    collapses=collapses,
                 )
                 return worker.answer()
 
@@ -97,6 +101,8 @@ class HostPruner:
         is_output: bool = False,
         keep: float | None = None,
         is_line: Callable[[str], bool] | None = None,
+        more: str = "",
+        collapses: bool = True,
     ) -> Focused:
         if question is None:
             return _skip(text, "no_focus_question")
@@ -106,10 +112,12 @@ class HostPruner:
             return _skip(text, "output_empty")
         question = question.strip()
         if self._remote is not None:
-            return await self._focus_remotely(text, question, self._remote, is_line, tool=tool, call_id=call_id)
+            pruned = await self._focus_remotely(text, question, self._remote, is_line, tool=tool, call_id=call_id)
+            return replace(pruned, more=more)
+        joined = _Joined(text, more)
         focused = partial(
             self._focus_locally,
-            text,
+            joined,
             question,
             tool=tool,
             call_id=call_id,
@@ -118,8 +126,9 @@ class HostPruner:
             source_type=source_type,
             is_output=is_output,
             keep=keep,
+            collapses=collapses,
         )
-        return focused() if _is_short(text) else await self.workers.run(focused)
+        return focused() if _is_short(joined.text) else await self.workers.run(focused)
 
     def close(self) -> None:
         self.workers.close()
@@ -139,7 +148,7 @@ class HostPruner:
         if _size(text) > MOST_INPUT_BYTES:
             return _skip(text, "too_large")
         if (resting := remote.open_breaker) is not None:
-            failure = PruningMetadata.of_failure(resting.code, resting.message, _size(text), 0, "circuit_open")
+            failure = PruningMetadata.of_fallback(_size(text), 0, "circuit_open", (resting.code, resting.message))
             return Focused(text, failure)
         attempt = _Attempt(text, tool=tool, call_id=call_id, url=remote.url)
         try:
@@ -152,7 +161,7 @@ class HostPruner:
 
     def _focus_locally(
         self,
-        text: str,
+        joined: _Joined,
         question: str,
         *,
         tool: str,
@@ -162,8 +171,10 @@ class HostPruner:
         source_type: SourceType | None,
         is_output: bool,
         keep: float | None,
+        collapses: bool,
     ) -> Focused:
         """Prune the text with a worker, in the calling thread."""
+        text = joined.text
         if len(text) > self.max_input_chars:
             return _skip(text, "too_large")
         if _is_short(text):
@@ -176,6 +187,7 @@ class HostPruner:
                     question,
                     source_type=source_type,
                     is_output=is_output,
+                    collapses=collapses,
                     max_prune_ratio=None if keep is None else 1.0 - keep,
                     min_keep_lines=FOCUS_KEEP_LINES,
                     timeout_s=self._timeout_s,
@@ -191,11 +203,13 @@ class HostPruner:
             return attempt.keep_all("nothing_dropped" if selection.has_matched else "nothing_matched")
         if problem is not None:
             return attempt.fail("invalid_response", problem)
-        pruned = render_text(text, selection, prune_id, include_markers=markers, language=self.language)
+        pruned, more = joined.render(selection, prune_id, include_markers=markers, language=self.language)
         # Without markers, the caller needs the numbers of the kept lines, from 0.
         kept = None if markers else [number - 1 for number in selection.kept()]
-        left_out = f"{selection.dropped_lines:,} of {selection.total_lines:,} lines left out"
-        return attempt.succeed(pruned, kept, prune_id, left_out)
+        # What stands behind the last newline is no line.
+        lines = selection.total_lines - text.endswith("\n")
+        left_out = f"{selection.dropped_lines:,} of {lines:,} lines left out"
+        return attempt.succeed(pruned, more, kept, prune_id, left_out)
 
     def _keep(self, owner: str, text: str) -> tuple[str, str | None]:
         """The id by which the whole text can be recovered, or why it cannot be kept. Then nothing may be left out."""
@@ -204,6 +218,27 @@ class HostPruner:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             return "", f"the whole text cannot be kept for recover_text: {reason}"
+
+
+class _Joined:
+    """Two texts as one: the lines of the second go on behind those of the first."""
+
+    def __init__(self, first: str, second: str) -> None:
+        self._first, self._second = first, second
+        self._newline = "\n" if second and not first.endswith("\n") else ""
+        self.text = f"{first}{self._newline}{second}"
+
+    def render(
+        self, selection: Selection, prune_id: str, *, include_markers: bool, language: Language
+    ) -> tuple[str, str]:
+        """What is left of both."""
+        write = partial(render_text, prune_id=prune_id, include_markers=include_markers, language=language)
+        if not self._second:
+            return write(self.text, selection), ""
+        at = len(self.text) - len(self._second)
+        before, after, line = divide(self.text, selection, at)
+        first = write(self.text[:at], before).removesuffix("\n") + ("" if self._newline else "\n")
+        return first, write(self._second, after, first=line)
 
 
 class _Attempt:
@@ -228,9 +263,14 @@ class _Attempt:
         self._began = time.perf_counter()
 
     def succeed(
-        self, pruned: str, kept: Sequence[int] | None = None, prune_id: str | None = None, left_out: str | None = None
+        self,
+        pruned: str,
+        more: str = "",
+        kept: Sequence[int] | None = None,
+        prune_id: str | None = None,
+        left_out: str | None = None,
     ) -> Focused:
-        pruned_bytes = _size(pruned)
+        pruned_bytes = _size(pruned) + _size(more)
         pruning = PruningMetadata(
             attempted=True,
             applied=True,
@@ -241,18 +281,18 @@ class _Attempt:
             prune_id=prune_id,
             left_out=left_out,
         )
-        return Focused(pruned, pruning, kept)
+        return Focused(pruned, pruning, kept, more)
 
     def keep_all(self, detail: Detail) -> Focused:
         """Give the raw text back: the engine answered, and left nothing out."""
         took_ms = self._log_end(self._level, "pruner.call_ok", pruned_bytes=self._raw_bytes)
-        return Focused(self._text, PruningMetadata.of_whole(detail, self._raw_bytes, took_ms))
+        return Focused(self._text, PruningMetadata.of_fallback(self._raw_bytes, took_ms, detail))
 
     def fail(self, code: ErrorCode, message: str) -> Focused:
         """Give the raw text back, with the reason in its metadata."""
         self._log(logging.WARNING, f"pruner.{code}", message=message)
         took_ms = self._log_end(logging.WARNING, "pruner.call_failed", reason=code, message=message)
-        return Focused(self._text, PruningMetadata.of_failure(code, message, self._raw_bytes, took_ms))
+        return Focused(self._text, PruningMetadata.of_fallback(self._raw_bytes, took_ms, error=(code, message)))
 
     def _log(self, level: int, name: str, **facts: Any) -> None:
         if log.isEnabledFor(level):

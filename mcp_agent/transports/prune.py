@@ -75,6 +75,7 @@ class Prune:
                 max_prune_ratio=max_prune_ratio,
                 min_keep_lines=min_keep_lines,
                 timeout_s=_TIMEOUT_S,
+                collapses=True,
             )
         except GaveUp:
             return await asyncio.to_thread(_service_answer, code, None, "timeout")

@@ -77,11 +77,32 @@ async def test_a_question_leaves_the_lines_that_answer_it(
     pruning = result["pruning"]
     assert (pruning["attempted"], pruning["applied"], pruning["fallback"]) == (True, True, False)
     assert (pruning["raw_bytes"], pruning["pruned_bytes"]) == (len(whole), len(result[field].encode()))
-    assert pruning["left_out"] == f"{len(lines) - kept} of {len(lines)} lines left out"
+    assert pruning["left_out"] == f"{len(lines) - kept} of {len(whole.splitlines())} lines left out"
     missing = restored.index(None) + 1
     ranges = [{"start_line": missing, "end_line": missing}]
     back = await host.call("recover_text", prune_id=pruning["prune_id"], ranges=ranges, include_line_numbers=False)
     assert back["raw_text"] == lines[missing - 1]
+
+
+@pytest.mark.parametrize("tool", ["shell_exec", "bash"])
+async def test_both_streams_are_pruned_as_one(host: ShellHost, tool: str) -> None:
+    """A build prints what it does to one stream, and thousands of warnings to the other."""
+    command = "printf 'built step_42' ; cat code.py >&2"
+    result = await host.call(tool, wire="mcp", command=command, context_focus_question="what does step_42 return?")
+    assert result["stdout"] == "built step_42"
+    assert "def step_42(pool):" in result["stderr"]
+    both, pruning = f"built step_42\n{CODE}", result["pruning"]
+    assert pruning["raw_bytes"] == len(both)
+    assert pruning["pruned_bytes"] == sum(len(result[name].encode()) for name in ("stdout", "stderr")) < len(both) / 2
+    # The lines of the second stream go on behind those of the first.
+    restored = _restored(f"{result['stdout']}\n{result['stderr']}")
+    assert [line for line, said in zip(restored, both.split("\n"), strict=True) if line not in (None, said)] == []
+    ranges = [{"start_line": 2, "end_line": 4}]
+    back = await host.call("recover_text", prune_id=pruning["prune_id"], ranges=ranges, include_line_numbers=False)
+    assert back["raw_text"].split("\n") == CODE.split("\n")[:3]
+    # To the letter of its contract, on /rpc, the error stream beside an output is left alone.
+    literal = await host.call(tool, command=command, context_focus_question="what does step_42 return?")
+    assert (literal["stderr"] == CODE) is (tool == "bash")
 
 
 @pytest.mark.parametrize(

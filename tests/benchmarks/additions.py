@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from tests.benchmarks.http_client import HttpClient
-from tests.benchmarks.mcp_messages import Era, ask, http_call, opened_http
+from tests.benchmarks.mcp_messages import Era, ask, http_call, message, opened_http
 from tests.benchmarks.processes import Program, mcp_agent, running, subject
 from tests.benchmarks.rows import Bench, Goal, Meter, Row
 from tests.support import ROOT
@@ -127,11 +127,16 @@ def _daemon(stack: ExitStack, bench: Bench, categories: list[Any], tools: set[st
     file.write_text(json.dumps({"profiles": [{"id": "default", "categories": categories}]}))
     command = mcp_agent("serve", "--port", "0", "--tools-file", str(file))
     program = stack.enter_context(running(command, bench.folder, environment={"MCP_AGENT_TOKEN": _TOKEN}))
-    client = opened_http(f"{orjson.loads(program.line())['url']}/mcp", _ERA, _TOKEN)
-    stack.callback(client.close)
-    request = client.written(orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
-    while not tools <= {each["name"] for each in orjson.loads(client.exchange(request).body)["result"]["tools"]}:
+    url = f"{orjson.loads(program.line())['url']}/mcp"
+    while True:
+        # A client anew each time: one that knows an older list is told of the change in its next answer.
+        client = opened_http(url, _ERA, _TOKEN)
+        listed = client.exchange(client.written(message("tools/list", request_id=1))).body
+        if tools <= {each["name"] for each in orjson.loads(listed)["result"]["tools"]}:
+            break
+        client.close()
         time.sleep(0.05)
+    stack.callback(client.close)
     return program, client
 
 

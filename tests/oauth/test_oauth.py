@@ -9,75 +9,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 from tests.support.daemon import Daemon, running
-from tests.support.oauth import PUBLIC_URL, OAuthPeer, public_daemon, sent_back
+from tests.support.oauth import PUBLIC_URL, OAuthPeer, public_daemon
 from tests.support.waiting import within
-
-_CLAUDE_CODE = "https://claude.ai/oauth/claude-code-client-metadata"
-
-
-class _Storage:
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
-@pytest.mark.parametrize("document", [None, _CLAUDE_CODE])
-async def test_the_official_client_gets_in(peer: OAuthPeer, document: str | None) -> None:
-    """By registration, and by the document of a client that is known."""
-    answered: dict[str, str] = {}
-
-    async def open_browser(url: str) -> None:
-        query = sent_back(url)
-        assert (await peer.ask(**query)).json()["voucher"] == (None if document is None else "claude.ai")
-        answered.update(await peer.answer(query))
-
-    async def wait_for_answer() -> AuthorizationCodeResult:
-        return AuthorizationCodeResult(code=answered["code"], state=answered["state"], iss=answered["iss"])
-
-    storage = _Storage()
-    provider = OAuthClientProvider(
-        f"{peer.daemon.url}/mcp",
-        OAuthClientMetadata.model_validate(
-            {
-                "redirect_uris": ["http://localhost:39123/callback"],
-                "client_name": "SDK",
-                "token_endpoint_auth_method": "none",
-            }
-        ),
-        storage,
-        open_browser,
-        wait_for_answer,
-        client_metadata_url=document,
-    )
-    async with (
-        httpx2.AsyncClient(auth=provider, timeout=20) as http,
-        Client(streamable_http_client(f"{peer.daemon.url}/mcp", http_client=http)) as client,
-    ):
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert {"fs_read", "fs_list"} < names
-        assert "shell_exec" not in names
-        result = await client.call_tool("fs_list", {"path": str(peer.daemon.home)})
-        assert not result.is_error
-    assert storage.client is not None
-    assert (storage.client.client_id == document) == (document is not None)
 
 
 async def test_the_metadata_say_what_clients_need(public: Daemon) -> None:

@@ -84,7 +84,7 @@ def test_the_files_that_the_map_names_are_there() -> None:
 
 def test_tests_are_in_the_rooms_of_what_they_test() -> None:
     """Those about no single room have their own: clients, conformance suites, pictures, the repository itself."""
-    own = {"benchmarks", "clients", "conformance", "pruning_quality", "repository", "screenshots", "support"}
+    own = {"benchmarks", "clients", "conformance", "pruning_quality", "replay", "repository", "screenshots", "support"}
     tops = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.startswith(("_", "."))}
     product = {room.removeprefix("mcp_agent/").split("/")[0] for room in rooms()}
     assert tops - own <= product

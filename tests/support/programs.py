@@ -76,6 +76,16 @@ def qwen_code() -> list[str]:
     return [node.NODE, str(node.installed("@qwen-code/qwen-code", "0.24.4") / "@qwen-code/qwen-code/cli-entry.js")]
 
 
+def mcp_remote() -> list[str]:
+    """The bridge from stdio to HTTP that Claude Desktop and others start."""
+    return [node.NODE, str(node.installed("mcp-remote", "0.15.1") / "mcp-remote" / "dist" / "proxy.js")]
+
+
+def fastmcp() -> str:
+    """The interpreter that has it."""
+    return cache.python("fastmcp-slim[client]==4.1.6")
+
+
 def frameworks() -> str:
     """The interpreter that has them."""
     others = ("langchain-mcp-adapters==0.3.2", "pydantic-ai-slim[mcp]==2.66.0", "claude-agent-sdk==0.2.183")
@@ -104,6 +114,11 @@ def everything_server() -> Path:
 
 def filesystem_server() -> Path:
     return _server_script("@modelcontextprotocol/server-filesystem", "2026.8.31")
+
+
+def desktop_commander() -> Path:
+    """For `make replay` alone."""
+    return _server_script("@wonderwhy-er/desktop-commander", "0.2.52")
 
 
 def memory_server() -> Path:
@@ -161,7 +176,7 @@ _ALL: tuple[Callable[[], object], ...] = (
 )
 
 if __name__ == "__main__":
-    programs = (*CODING_CLIENTS.values(), frameworks) if sys.argv[1:] == ["clients"] else _ALL
+    programs = (*CODING_CLIENTS.values(), frameworks, mcp_remote, fastmcp) if sys.argv[1:] == ["clients"] else _ALL
     for number, program in enumerate(programs, 1):
         name = program.__name__.replace("_", " ")
         print(f"    {number} of {len(programs)}: {name}", flush=True)

@@ -30,9 +30,9 @@ class Region(Struct, frozen=True):
     new_end: int
 
 
-def diff_texts(old: str, new: str, *, limit_chars: int) -> str:
+def diff_texts(old: str, new: str, *, limit_chars: int, first_line: int = 1) -> str:
     """The unified diff of two texts, without file names, cut after whole hunks at about `limit_chars`."""
-    return _compare(old, new, limit_chars, 1, 1)
+    return _compare(old, new, limit_chars, first_line, first_line)
 
 
 def diff_regions(

@@ -24,6 +24,7 @@ from tools.kit.results import (
     Media,
     Result,
     ResultFacts,
+    ShownText,
     line_count,
     line_cut,
     quantity,
@@ -44,11 +45,19 @@ class FileText(Result, frozen=True):
     rev: str | None = None
 
     def render(self) -> str:
+        return f"{self._header}\n{self.content}"
+
+    @property
+    def _header(self) -> str:
         shown = f"{self.size} bytes"
         if self.truncated:
             shown = f"the start of {self.size} bytes; go on with {self._next_call}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
-        return f"{' · '.join([self.path, shown, *notes])}\n{self.content}"
+        return " · ".join([self.path, shown, *notes])
+
+    @property
+    def shown(self) -> ShownText | None:
+        return None if self.truncated else ShownText(self._header, self.content, self.path, 1, is_whole=True)
 
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")

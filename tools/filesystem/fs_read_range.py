@@ -26,7 +26,7 @@ from tools.files.text import (
 )
 from tools.kit.errors import InvalidParams, IoError, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import Body, Result, ResultFacts, line_cut, short_path
+from tools.kit.results import Body, Result, ResultFacts, ShownText, line_cut, short_path
 from tools.kit.spec import tool
 
 _MOST_BYTES = 400_000
@@ -49,6 +49,16 @@ class LineRange(Result, frozen=True):
     rev: str | None = None
 
     def render(self) -> str:
+        return f"{self._header}\n{self.content}"
+
+    @property
+    def shown(self) -> ShownText | None:
+        if self.truncated or self.start_byte or self.next_byte:
+            return None
+        return ShownText(self._header, self.content, self.path, self.start_line)
+
+    @property
+    def _header(self) -> str:
         total = f" of {self.total_lines}" if self.total_lines is not None else ""
         header = f"{self.path} lines {self.start_line}–{self.end_line}{total}"
         if self.start_byte:
@@ -56,7 +66,7 @@ class LineRange(Result, frozen=True):
         if self.truncated:
             header += f" · cut; go on with {self._next_place}"
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
-        return f"{' · '.join([header, *notes])}\n{self.content}"
+        return " · ".join([header, *notes])
 
     def summary(self) -> str:
         total = f" of {self.total_lines:,}" if self.total_lines is not None else ""

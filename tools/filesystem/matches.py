@@ -160,6 +160,9 @@ def find(
             matches.append(_match(hit, full))
     if wanted.skip:
         notes.append(f"without the first {wanted.skip}")
+    # One path is shorter whole, and a caller that found nothing knows the place that it has named.
+    if matches[0]["path"] == matches[-1]["path"] if matches else base != to_wire(ctx.paths.working_directory):
+        base = ""
     if ignored_skipped:
         notes.append(IGNORED_SKIPPED)
     if not (wanted.files_only or wanted.counts):

@@ -222,7 +222,12 @@ def _globs(value: Any, given: Given) -> Meant | None:
 
 
 def _patch(value: Any, given: Given) -> Meant | None:
-    """The text of a patch; a list of operations keeps its name, which is an alias."""
+    """The text of a patch, or the list of operations, which may be JSON."""
+    is_text = isinstance(value, str) and not value.lstrip().startswith(("[", "{"))
+    return Meant({"patch" if is_text else "operations": value})
+
+
+def _patch_text(value: Any, given: Given) -> Meant | None:
     return Meant({"patch": value}) if isinstance(value, str) and is_patch(value) else None
 
 
@@ -231,7 +236,11 @@ def is_patch(text: str) -> bool:
     return any(line.startswith(PATCH_STARTS) for line in text.lstrip().split("\n", 2)[:2])
 
 
-_LABELS: Mapping[str, Habit] = dict.fromkeys(("description", "explanation", "justification", "instruction"), _drop)
+_LABELS: Mapping[str, Habit] = dict.fromkeys(
+    # `again` is for profiles that show nothing twice; elsewhere all is shown anyway.
+    ("description", "explanation", "justification", "instruction", "again"),
+    _drop,
+)
 _LINES: Mapping[str, Habit] = {
     "offset": _first_line,
     "limit": _line_count,
@@ -327,6 +336,6 @@ HABITS: Mapping[str, Mapping[str, Habit]] = {
         **_LABELS,
     },
     "fs_search": {"respect_git_ignore": _as_opposite("ignored"), **_LABELS},
-    "fs_patch": {"patch": _patch, "input": _patch, "diff": _patch, **_LABELS},
+    "fs_patch": {"patch": _patch, **dict.fromkeys(("input", "diff", "operations"), _patch_text), **_LABELS},
     "fs_write": _LABELS,
 }

@@ -20,6 +20,7 @@ from tools.kit.params import Field
 # The keys of an object that usually name it, and those that usually say what it is.
 _IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
 _LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
+_MOST_SEVERITY = 20
 _BRIEF_CHARS = 40
 _END_CHARS = 4_000
 
@@ -108,23 +109,13 @@ class PruningMetadata(JsonObject, frozen=True):
         return cls(attempted=False, applied=False, fallback=False, raw_bytes=raw_bytes, reason=reason, detail=detail)
 
     @classmethod
-    def of_whole(cls, detail: Detail, raw_bytes: int, duration_ms: int) -> PruningMetadata:
-        """An engine was asked and left nothing out. Of the words for `reason`, that of a fallback is the only one."""
-        return cls(
-            attempted=True,
-            applied=False,
-            fallback=True,
-            raw_bytes=raw_bytes,
-            reason="pruner_error",
-            detail=detail,
-            pruner_duration_ms=duration_ms,
-        )
-
-    @classmethod
-    def of_failure(
-        cls, code: ErrorCode, message: str, raw_bytes: int, duration_ms: int, detail: Detail | None = None
+    def of_fallback(
+        cls, raw_bytes: int, duration_ms: int, detail: Detail | None = None, error: tuple[ErrorCode, str] | None = None
     ) -> PruningMetadata:
-        """An engine was asked and its answer cannot be used, so the output is the raw one."""
+        """An engine was asked, and left nothing out or failed: the output is the raw one.
+
+        Of the words for `reason`, there is only one that fits.
+        """
         return cls(
             attempted=True,
             applied=False,
@@ -133,7 +124,7 @@ class PruningMetadata(JsonObject, frozen=True):
             reason="pruner_error",
             detail=detail,
             pruner_duration_ms=duration_ms,
-            error={"code": code, "message": message},
+            error=None if error is None else {"code": error[0], "message": error[1]},
         )
 
     @property
@@ -155,19 +146,25 @@ class PruningMetadata(JsonObject, frozen=True):
 
 
 class Focused(Struct, frozen=True):
-    """A text after pruning. `kept` has the indexes of its lines in the original, if the engine gives them."""
+    """A text after pruning, and a second one behind it.
+
+    `kept` has the indexes of the lines in the original, if the engine gives them.
+    """
 
     text: str
     pruning: PruningMetadata
     kept: Sequence[int] | None = None
+    more: str = ""
 
 
 class Item(NamedTuple):
-    """One element of a list: its id and a label. `is_whole`: the two have everything that the element has."""
+    """One element of a list: its id and a label. `is_whole`: these have everything that the element has."""
 
     id: str
     label: str
     is_whole: bool = True
+    # How bad it is, where it says so.
+    severity: str = ""
 
 
 class ResultFacts(NamedTuple):
@@ -231,6 +228,8 @@ class Body(NamedTuple):
     line: Callable[[Any], str] | None = None
     parse: Callable[[str], Any] | None = None
     content: Content | None = None
+    # The field of a second text, which a question prunes together with the first.
+    more_field: str = ""
 
     @property
     def is_text(self) -> bool:
@@ -244,6 +243,18 @@ NO_BODY = Body()
 
 class _AbstractStruct(StructMeta, ABCMeta):
     """A struct that has abstract methods."""
+
+
+class ShownText(NamedTuple):
+    """A text that a result shows as it is: some lines of a file, all of it, or what a command printed."""
+
+    header: str
+    text: str
+    # The file; empty for a command.
+    name: str = ""
+    # None for a command.
+    first_line: int | None = None
+    is_whole: bool = False
 
 
 class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
@@ -265,6 +276,11 @@ class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     def body(self) -> Body:
         return NO_BODY
 
+    @property
+    def shown(self) -> ShownText | None:
+        """The text of a file or a command that it shows whole; None for any other."""
+        return None
+
     @classmethod
     def item(cls, entry: Any) -> Item:
         """An element of the list that is the body, in one line. Pages of a kept list are made of these."""
@@ -281,7 +297,9 @@ def any_item(entry: Any) -> Item:
     )
     if label is None:
         label = ", ".join(f"{key} {value}" for key, value in entry.items() if isinstance(value, str | int | float))
-    return Item(identity, label, is_whole=False)
+    severity = entry.get("severity")
+    is_said = isinstance(severity, str | int) and len(str(severity)) <= _MOST_SEVERITY
+    return Item(identity, label, is_whole=False, severity=str(severity) if is_said else "")
 
 
 def quantity(number: int, noun: str, plural: str | None = None) -> str:

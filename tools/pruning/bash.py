@@ -20,7 +20,7 @@ from tools.files import utf8
 from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue
-from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, ShownText
 from tools.kit.spec import tool
 from tools.pruning.confined import check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
@@ -53,13 +53,23 @@ class BashOutput(Result, frozen=True):
     output_path: str | None = None
 
     def render(self) -> str:
+        return f"{self._header}\n{self._printed}"
+
+    @property
+    def _header(self) -> str:
         facts = [self._how, f"{self.duration_ms} ms"]
         if self.truncated:
             facts.append("cut")
-        text = f"[{' · '.join(facts)}]\n{self.stdout}"
-        if self.stderr:
-            text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
-        return text
+        return f"[{' · '.join(facts)}]"
+
+    @property
+    def _printed(self) -> str:
+        gap = "" if self.stdout.endswith("\n") or not self.stdout else "\n"
+        return f"{self.stdout}{gap}[stderr]\n{self.stderr}" if self.stderr else self.stdout
+
+    @property
+    def shown(self) -> ShownText | None:
+        return None if self.running or self.truncated else ShownText(self._header, self._printed)
 
     def summary(self) -> str:
         return command_summary(
@@ -84,7 +94,7 @@ class BashOutput(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("stdout" if self.stdout else "stderr")
+        return Body("stdout", more_field="stderr" if self.stderr else "") if self.stdout else Body("stderr")
 
 
 def _root(

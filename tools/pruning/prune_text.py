@@ -36,7 +36,7 @@ class Options(Struct, frozen=True):
     min_keep_lines: Annotated[int, Field(description="Fewest lines to keep, such as 40.", minimum=0)]
     timeout_ms: Annotated[int, Field(description="Past this the text comes back whole; such as 1500.", minimum=1)]
     annotate_lines: Annotated[bool, Field(description="Number the kept lines.")]
-    include_markers: Annotated[bool, Field(description="Mark each gap by a line, ⟦…⟧.")]
+    include_markers: Annotated[bool, Field(description="Mark each gap by a line.")]
 
 
 class Pruned(Result, frozen=True):

@@ -14,7 +14,7 @@ from tools.files.confined_root import ConfinedRoot
 from tools.files.disk import read_up_to
 from tools.kit.errors import NotAFile, OutOfRange
 from tools.kit.params import Field
-from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, line_count, quantity, short_path
+from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, ShownText, line_count, quantity, short_path
 from tools.kit.spec import tool
 from tools.pruning.confined import confined, open_confined
 from tools.pruning.engine import SourceType
@@ -50,9 +50,17 @@ class ReadText(Result, frozen=True):
     total_lines: int | None = None
 
     def render(self) -> str:
+        return f"{self._header}\n{self.content}"
+
+    @property
+    def _header(self) -> str:
         shown = f" lines {self.start_line}–{self.end_line} of {self.total_lines}" if self.start_line else ""
-        cut = ", the start of it" if self.truncated else ""
-        return f"{self.file_path}{shown} · {self.bytes} bytes{cut}\n{self.content}"
+        return f"{self.file_path}{shown} · {self.bytes} bytes{', the start of it' if self.truncated else ''}"
+
+    @property
+    def shown(self) -> ShownText | None:
+        first, is_whole = self.start_line or 1, self.start_line is None
+        return None if self.truncated else ShownText(self._header, self.content, self.file_path, first, is_whole)
 
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")

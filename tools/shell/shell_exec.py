@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
-from tools.kit.results import Body, Result, ResultFacts, last_line, line_count, line_cut, quantity
+from tools.kit.results import Body, Result, ResultFacts, ShownText, last_line, line_count, line_cut, quantity
 from tools.kit.spec import tool
 from tools.sessions.manager import SessionManager
 from tools.sessions.origin import EndedBy
@@ -61,6 +61,10 @@ class Executed(Result, frozen=True):
     _lines: tuple[int, int] | None = None
 
     def render(self) -> str:
+        return f"{self._header}\n{self._printed}"
+
+    @property
+    def _header(self) -> str:
         facts = [f"exit {self.exit_code}"]
         if self.running:
             facts = [still_running(self.session_id, self.next_offset)]
@@ -71,10 +75,16 @@ class Executed(Result, frozen=True):
         facts.append(f"{self.duration_s:g} s")
         if self.missing_bytes:
             facts.append(f"{self.missing_bytes} bytes left out; all of it in {self.artifactRef or self.output_path}")
-        text = f"[{' · '.join(facts)}]\n{self.stdout}"
-        if self.stderr:
-            text += ("" if text.endswith("\n") else "\n") + f"[stderr]\n{self.stderr}"
-        return text
+        return f"[{' · '.join(facts)}]"
+
+    @property
+    def _printed(self) -> str:
+        gap = "" if self.stdout.endswith("\n") or not self.stdout else "\n"
+        return f"{self.stdout}{gap}[stderr]\n{self.stderr}" if self.stderr else self.stdout
+
+    @property
+    def shown(self) -> ShownText | None:
+        return None if self.running or self.truncated else ShownText(self._header, self._printed)
 
     @property
     def facts(self) -> ResultFacts:
@@ -93,6 +103,7 @@ class Executed(Result, frozen=True):
             "stdout" if self.stdout or not self.stderr else "stderr",
             cut=self._cut,
             line_counts={name: lines for name, lines, missing in counts if missing},
+            more_field="stderr" if self.stdout and self.stderr else "",
         )
 
     def _cut(self, most: int) -> Executed:

@@ -80,7 +80,7 @@ class _Task(Struct, eq=False):
         return self.is_done and not self.step.takes_all and not self.step.is_insert
 
 
-class Change(NamedTuple):
+class LineChange(NamedTuple):
     """A changed place: its first line in the new text, and how many lines it had and has."""
 
     line: int
@@ -95,13 +95,13 @@ class Change(NamedTuple):
         return f"{where} added" if not old else f"{where} changed" + (f" ({new - old:+})" if new != old else "")
 
 
-def render_changes(changes: Sequence[Change]) -> str:
+def render_changes(changes: Sequence[LineChange]) -> str:
     """Where a text was changed, in a few words."""
-    merged: list[Change] = []
+    merged: list[LineChange] = []
     for change in changes:
         last = merged[-1] if merged else None
         if last is not None and change.line == last.line + last.new_count:
-            merged[-1] = Change(last.line, last.old_count + change.old_count, last.new_count + change.new_count)
+            merged[-1] = LineChange(last.line, last.old_count + change.old_count, last.new_count + change.new_count)
         else:
             merged.append(change)
     listed = ", ".join(change.render() for change in merged[:_LISTED_LINES])
@@ -124,7 +124,7 @@ class Patch(Struct, eq=False):
     diff: str = ""
     # The diff as far as it says what the caller does not know.
     brief: str = ""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[LineChange] = field(default_factory=list)
     # Whether the text has changed, and its line endings were given to what was put there.
     has_changed: bool = False
     has_own_endings: bool = False
@@ -384,7 +384,7 @@ def _is_made(text: str, step: Step) -> bool:
     return is_telling and text.count(step.put) == 1
 
 
-def changed_lines(old: str, new: str, region: Region) -> Change | None:
+def changed_lines(old: str, new: str, region: Region) -> LineChange | None:
     """The lines in which a region differs; the first one counts from that in which the region begins. None if it
     does not."""
     before_it = region.old_start - (old.rfind("\n", 0, region.old_start) + 1)
@@ -400,11 +400,16 @@ def changed_lines(old: str, new: str, region: Region) -> Change | None:
     head, tail = common_ends(before, after)
     if head + tail >= max(len(before), len(after)):
         return None
-    return Change(head, len(before) - head - tail, len(after) - head - tail)
+    return LineChange(head, len(before) - head - tail, len(after) - head - tail)
 
 
 def _begins_line(text: str, at: int) -> bool:
     return at == 0 or text[at - 1] == "\n"
+
+
+def regions_of(edits: Sequence[TextEdit]) -> list[Region]:
+    """Where edits, which are in order, change a text."""
+    return _merge((), edits)
 
 
 def _merge(regions: Sequence[Region], edits: Sequence[TextEdit]) -> list[Region]:

@@ -14,6 +14,7 @@ from tools.pruning.engine.render import (
     Rendered,
     Selection,
     SourceType,
+    divide,
     render,
     render_text,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "Rendered",
     "Selection",
     "SourceType",
+    "divide",
     "prune",
     "render",
     "render_text",
@@ -38,6 +40,7 @@ def prune(
     *,
     source_type: SourceType | None = None,
     is_output: bool = False,
+    collapses: bool = False,
     max_prune_ratio: float | None = 0.55,
     min_keep_lines: int = 40,
     deadline: Callable[[], bool] | None = None,
@@ -47,6 +50,7 @@ def prune(
     At most `max_prune_ratio` of the lines are dropped and at least `min_keep_lines` stay; where both cannot hold,
     every line stays and the selection has the warning `constraints_unmet`. Without `source_type` it is detected;
     without `max_prune_ratio` it depends on the source type. `is_output` tells that the text is the output of a command.
+    With `collapses`, of many reports of one kind in a log one is kept whole and the others are counted in the markers.
     `deadline` is called between the steps; once it returns true, `GaveUp` is raised.
     """
     from tools.pruning.engine.api import select  # loads numpy
@@ -56,6 +60,7 @@ def prune(
         question,
         source_type=source_type,
         is_output=is_output,
+        collapses=collapses,
         max_prune_ratio=max_prune_ratio,
         min_keep_lines=min_keep_lines,
         is_over=deadline or (lambda: False),

@@ -1,7 +1,8 @@
 """From a text and a question to a selection: read the text, score its lines, choose among them."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -18,12 +19,15 @@ from tools.pruning.engine.features import (
 from tools.pruning.engine.log_lines import read_log
 from tools.pruning.engine.question import Question, read_question
 from tools.pruning.engine.render import DroppedBlock, DropReason, GaveUp, Selection, SourceType
+from tools.pruning.engine.reports import LogReport, describe, mark_lines
 from tools.pruning.engine.structure import (
     Structure,
     code_blocks,
     code_structure,
     detect_source_type,
     document_structure,
+    ends_of_statements,
+    has_small_members,
     no_structure,
     protected_lines,
     quoted_lines,
@@ -50,6 +54,9 @@ _GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 1.5, "docs": 1.0}
 _OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.10, "docs": 0.15}
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
+# Titles of reports that fit a question alike, and how many may before none of them is meant.
+_SAME_FIT = 1e-6
+_MOST_NAMED = 3
 # Several questions about one file are common, and reading a text is more than half of the work.
 _CACHED_TEXTS = 4
 _CACHED_CHARS = 400_000
@@ -60,7 +67,8 @@ class ParsedText(Struct, frozen=True):
 
     `header` gives every line the header that it is of little use without, or -1, and `unit` the first line of its
     unit. `protected` marks the lines that are always kept. `features` are the line features of code or documents; for
-    logs they are the failure scores.
+    logs they are the failure scores. `collapsed` marks the lines of the `reports` of failed tests for which an earlier
+    one stands, and `tells` the lines of any report that say what went wrong.
     """
 
     source_type: SourceType
@@ -71,6 +79,10 @@ class ParsedText(Struct, frozen=True):
     unit: Ints
     features: Floats
     protected: Bools
+    reports: tuple[LogReport, ...]
+    collapsed: Bools
+    tells: Bools
+    weighs_headers: bool
 
 
 def select(
@@ -82,6 +94,7 @@ def select(
     min_keep_lines: int,
     is_over: Callable[[], bool],
     is_output: bool = False,
+    collapses: bool = False,
     weights: dict[WeightedKind, Weights] | None = None,
 ) -> Selection:
     """Do what `prune` promises, with other weights if they are given. `GaveUp` is raised once `is_over` is true."""
@@ -91,13 +104,16 @@ def select(
             raise GaveUp("the deadline passed while pruning")
 
     check()
-    parsed = parse_text(text, source_type, is_output=is_output)
+    parsed = parse_text(text, source_type, is_output=is_output, collapses=collapses)
     lines, kind = parsed.lines, parsed.source_type
     total = len(lines)
     # The empty string after a final newline is kept and not counted, so that the newline survives every ratio.
     counted = total - 1 if lines.ends_in_newline else total
     ratio = 1.0 - _KEEP_SHARES[kind] if max_prune_ratio is None else max_prune_ratio
     quota = max(counted - int(ratio * counted + 1e-9), min_keep_lines)
+    if max_prune_ratio is None:
+        # A failure that another one stands for is no part of what a share is kept of.
+        quota = max(quota - int((1.0 - ratio) * np.count_nonzero(parsed.collapsed)), min_keep_lines)
     if min_keep_lines > counted:
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
     if quota >= counted:
@@ -110,33 +126,47 @@ def select(
         return Selection(dropped=(), total_lines=total, source_type=kind, has_matched=False)
     check()
     worth = _worth(parsed, asked, evidence, weights or load_weights())
-    must_keep = parsed.protected | rare_lines(evidence)
+    must_keep = parsed.protected | (rare_lines(evidence) & ~parsed.collapsed)
+    named = _named(parsed.reports, evidence)
+    must_keep |= mark_lines((each for each in named if each.is_short), total) | (
+        mark_lines(named, total) & parsed.tells
+    )
     must_keep[counted:] = True
     if kind in _OUTLINE_SHARES:
         budget_tokens = _OUTLINE_SHARES[kind] * float(lines.tokens.sum()) * quota / counted
         must_keep |= choose_outline(parsed.structure, lines.tokens, worth, budget_tokens=budget_tokens)
     check()
     candidates = Candidates(
-        worth=worth, tokens=lines.tokens, must_keep=must_keep, unit=parsed.unit, header=parsed.header
+        worth=worth,
+        tokens=lines.tokens,
+        must_keep=must_keep,
+        unit=parsed.unit,
+        header=parsed.header,
+        weighs_headers=parsed.weighs_headers,
     )
     price = _PRICES[kind] * _PRICED_AT * counted / max(quota, _SMALLEST_QUOTA * counted)
     quota += total - counted
     kept = choose(candidates, quota=quota, top_price=price, gap_markers=_GAP_MARKERS[kind], check=check)
+    if kind == "code":
+        kept |= ends_of_statements(kept, lines)
     if max_prune_ratio is not None and kept.all():
         # No gap of so short a text is worth its marker, and yet the caller has said how much to drop.
         kept = choose_fewest(candidates, quota)
-    return Selection(dropped=_blocks_to_drop(kept, _REASONS[kind], lines), total_lines=total, source_type=kind)
+    dropped = _blocks_to_drop(kept, _REASONS[kind], lines, parsed.reports)
+    return Selection(dropped=dropped, total_lines=total, source_type=kind)
 
 
-def parse_text(text: str, source_type: SourceType | None, *, is_output: bool = False) -> ParsedText:
+def parse_text(
+    text: str, source_type: SourceType | None, *, is_output: bool = False, collapses: bool = False
+) -> ParsedText:
     """Read a text as `source_type`, or as what it looks like. The last few texts are cached."""
     # Comparing with a few texts is faster than hashing one.
     for cached, hints, parsed in [*_cache]:
-        if hints == (source_type, is_output) and cached == text:
+        if hints == (source_type, is_output, collapses) and cached == text:
             return parsed
-    parsed = _parse(text, source_type, is_output)
+    parsed = _parse(text, source_type, is_output, collapses)
     if len(text) <= _CACHED_CHARS:
-        _cache.append((text, (source_type, is_output), parsed))
+        _cache.append((text, (source_type, is_output, collapses), parsed))
     return parsed
 
 
@@ -151,7 +181,7 @@ def question_features(parsed: ParsedText, evidence: Evidence) -> Floats:
     return features(evidence, parsed.structure)
 
 
-def _parse(text: str, source_type: SourceType | None, is_output: bool) -> ParsedText:
+def _parse(text: str, source_type: SourceType | None, is_output: bool, collapses: bool) -> ParsedText:
     characters = read_characters(text)
     lines = read_lines(text, characters)
     words = Words(text, characters)
@@ -160,6 +190,8 @@ def _parse(text: str, source_type: SourceType | None, is_output: bool) -> Parsed
     blocks = code_blocks(lines) if kind == "docs" else []
     unit = units_of(len(lines), blocks)
     protected = protected_lines(lines)
+    reports: tuple[LogReport, ...] = ()
+    tells = np.zeros(len(lines), dtype=np.bool_)
     if kind == "code":
         structure = code_structure(lines, is_quoted)
         features = code_line_features(lines, structure)
@@ -168,9 +200,12 @@ def _parse(text: str, source_type: SourceType | None, is_output: bool) -> Parsed
         features = docs_line_features(lines, structure, unit)
     else:
         structure = no_structure(len(lines))
-        log = read_log(lines, words)
-        features = log.scores
+        log = read_log(lines, words, keeps_repeated=not collapses)
+        features, reports, tells = log.scores, log.reports, log.tells
         protected |= log.is_key
+        for report in reports:
+            if report.is_short:
+                unit[report.first : report.last + 1] = report.first
     return ParsedText(
         source_type=kind,
         lines=lines,
@@ -180,6 +215,11 @@ def _parse(text: str, source_type: SourceType | None, is_output: bool) -> Parsed
         unit=unit,
         features=features,
         protected=protected,
+        reports=reports,
+        tells=tells,
+        # Where functions are short, the price of their headers keeps out what is needed.
+        weighs_headers=kind == "code" and not has_small_members(lines, structure),
+        collapsed=mark_lines((each for each in reports if each.is_repeated and each.is_failure), len(lines)),
     )
 
 
@@ -195,16 +235,40 @@ def _worth(parsed: ParsedText, question: Question, evidence: Evidence, weights: 
     return likelihoods(score_lines(weights[parsed.source_type], parsed.features, features, is_wanted_comment))
 
 
-def _blocks_to_drop(kept: Bools, reason: DropReason, lines: LineArray) -> tuple[DroppedBlock, ...]:
+def _named(reports: Sequence[LogReport], evidence: Evidence) -> list[LogReport]:
+    """The reports whose title fits the question better than nearly all others: who names a test wants to see it.
+
+    The title stands in a summary, too, and each of the two is looked for by itself.
+    """
+    found: list[LogReport] = []
+    for is_line in (False, True):
+        candidates = [report for report in reports if (report.first == report.last) is is_line]
+        number_of = np.full(evidence.total_lines, -1, dtype=np.int64)
+        number_of[[report.first for report in candidates]] = np.arange(len(candidates))
+        is_title = (number_of[evidence.line] >= 0) & ~evidence.is_kin[evidence.term]
+        at, term = number_of[evidence.line[is_title]], evidence.term[is_title]
+        fit = np.bincount(at, evidence.weight[term], len(candidates))
+        best = np.flatnonzero(fit >= max(fit.max(initial=0.0) * (1 - _SAME_FIT), _SAME_FIT))
+        found += [candidates[number] for number in best.tolist()] if best.size <= _MOST_NAMED else []
+    return found
+
+
+def _blocks_to_drop(
+    kept: Bools, reason: DropReason, lines: LineArray, reports: Sequence[LogReport]
+) -> tuple[DroppedBlock, ...]:
     starts, lengths = runs(kept)
     is_dropped = ~kept[starts]
     first = starts[is_dropped]
     last = first + lengths[is_dropped] - 1
     offsets = lines.start[first].tolist(), np.minimum(lines.end[last] + 1, len(lines.text)).tolist()
-    return tuple(
-        DroppedBlock(start + 1, end + 1, reason, start_char, end_char)
-        for start, end, start_char, end_char in zip(first.tolist(), last.tolist(), *offsets, strict=True)
-    )
+    repeated = [report for report in reports if report.is_repeated]
+    heads = [report.first for report in repeated]
+    blocks: list[DroppedBlock] = []
+    for start, end, start_char, end_char in zip(first.tolist(), last.tolist(), *offsets, strict=True):
+        inside = repeated[bisect_left(heads, start) : bisect_right(heads, end)]
+        note = describe(inside) if len(inside) > 1 else ""
+        blocks.append(DroppedBlock(start + 1, end + 1, reason, start_char, end_char, note))
+    return tuple(blocks)
 
 
-_cache: deque[tuple[str, tuple[SourceType | None, bool], ParsedText]] = deque(maxlen=_CACHED_TEXTS)
+_cache: deque[tuple[str, tuple[SourceType | None, bool, bool], ParsedText]] = deque(maxlen=_CACHED_TEXTS)

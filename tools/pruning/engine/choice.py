@@ -36,6 +36,8 @@ class Candidates(Struct, frozen=True):
     must_keep: Bools
     unit: Ints
     header: Ints
+    # Whether a piece of a definition must be worth its header.
+    weighs_headers: bool = True
 
 
 def choose(
@@ -56,10 +58,11 @@ def choose(
         gain = candidates.worth - price * cost
         gain[candidates.must_keep] = _MUST_KEEP_GAIN
         kept = best_lines(gain, price)
-        unpaid = _without_worth_of_header(kept, gain, candidates.header, price * gap_cost)
-        if unpaid.size:
-            gain[unpaid] = -price * cost[unpaid]
-            kept = best_lines(gain, price)
+        if candidates.weighs_headers:
+            unpaid = _without_worth_of_header(kept, gain, candidates.header, price * gap_cost)
+            if unpaid.size:
+                gain[unpaid] = -price * cost[unpaid]
+                kept = best_lines(gain, price)
         kept = _complete(kept, candidates)
         return kept, int(np.count_nonzero(kept))
 

@@ -10,6 +10,8 @@ import re
 import numpy as np
 from msgspec import Struct
 
+from tools.pruning.engine.records import read_shapes
+from tools.pruning.engine.reports import LogReport, find_reports, mark_lines
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints, LineArray, Words, mark, mark_codes, mark_openings
 
 # A line that no program and no document has at its margin: one is enough to tell the output of a tool.
@@ -24,11 +26,13 @@ _BANNER = re.compile(
     r"|> Task :\S+|BUILD (?:FAILED|SUCCESSFUL)\b|FAILURE: Build failed|\[INFO\] -{5,}|Tests run: \d+, Fail"
     r"|(?:PASS|FAIL) \S+\.[cm]?[jt]sx?\b|Tests: +\d+ (?:failed|passed|skipped)|Test Suites: +\d"
     r"|\d+ examples?, \d+ failures?|\d+ runs, \d+ assertions|FAILURES!\s*$|Tests: \d+, Assertions: \d"
-    r"|\d+% tests passed, \d+ tests? failed|Test project /|not ok \d+ - |TAP version \d"
+    r"|\d+% tests passed, \d+ tests? failed|Test project /|not ok \d+ - |TAP version \d|ℹ (?:tests|pass|fail) \d"
+    r"|[✔✖] .* \(\d+(?:\.\d+)?ms\)$"
 )
 # What such a line begins with, to spare most lines the regular expression.
 _BANNER_OPENINGS = mark_openings("=== FAI ERR Ran --- ok err thr tes npm yar mak BUI Tes PAS not TAP".split())
-_OPENS_BANNER = mark_codes("=0123456789>[")
+# 127 is the code of all that is not ASCII: ticks and crosses.
+_OPENS_BANNER = mark_codes("=0123456789>[\x7f")
 # Lines that begin with a place, or stand indented: searched for only if the text has one of these pieces.
 _PLACED_BANNER = re.compile(
     r"\S+\(\d+,\d+\): error TS\d+: |\S+:\d+:\d+ - error TS\d+: |\S+:\d+:\d+: (?:fatal )?error: "
@@ -36,7 +40,8 @@ _PLACED_BANNER = re.compile(
 _PLACED_PIECES = ("error TS", " error: ")
 # The same for what stands indented: here two lines are needed.
 _INDENTED_BANNER = re.compile(
-    r"\s+(?:\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
+    r"\s+(?:\d+ tests? (?:passed|failed)\s*$"
+    r"|\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
     r"|[✓✔√✕✗✖×✘] \S|\d+:\d+ +(?:error|warning) {2,}\S|\d+/\d+ Test +#\d+: |FAIL {2}\S+)"
 )
 _INDENTED_PIECES = (
@@ -52,6 +57,7 @@ _INDENTED_PIECES = (
     "✕ ",
     "✖ ",
     "× ",
+    "✘ ",
 )
 # A line of a log by its look: a time or a level first. Such lines count by their share.
 _RECORD = re.compile(
@@ -62,6 +68,9 @@ _RECORD = re.compile(
 _VERDICTS = ("PASSED", "FAILED", "SKIPPED")
 _VERDICT = re.compile(rf".*\b(?:{'|'.join(_VERDICTS)})\b")
 _RECORD_SHARE = 0.3
+# A log is read as records if it has so many, and more than this share of its lines are.
+_FEW_RECORDS = 100
+_RECORDS_SHARE = 0.6
 # What the output of a command says when it went wrong, if it is nothing else.
 # A label `error:` and a name `ERROR = 1` are of programs, and `Error handling` is of a document.
 _COMPLAINT = re.compile(
@@ -104,6 +113,7 @@ _ALARM_PIECES = ("err", *_ALARMS[1:], "fail", "abort", "denied", "unreachable", 
 _SUCCESS = re.compile(
     r"\b(?:PASSED|XPASS|XFAIL|SKIPPED)\b|\.\.\. ok\s*$|^\s*(?:--- PASS|ok\s|✓|✔|√|PASS\b)"
     r"|\b(?:0|no) (?:errors?|failures?|failed)\b(?!.*\b[1-9]\d* (?:errors?|fail))"
+    r"|^(?!.*\b(?:Failures|Errors): [1-9]).*\bFailures: 0, Errors: 0\b"
 )
 _OPENS_DIFF = mark_codes("+-")
 _LONGEST_LINE = 1000
@@ -117,10 +127,16 @@ _CONTEXT_REACH = 8.0
 
 
 class LogLines(Struct, frozen=True):
-    """`is_key` marks the lines that are always kept, and `scores` tells from 0 to 2 how much the others matter."""
+    """`is_key` marks the lines that are always kept, and `scores` tells from 0 to 2 how much the others matter.
+
+    `reports` are those whose repetitions need not be kept; there are none where every error is. `tells` marks what
+    would be a key line if nothing were repeated.
+    """
 
     is_key: Bools
+    tells: Bools
     scores: Floats
+    reports: tuple[LogReport, ...] = ()
 
 
 def is_log(lines: LineArray, embedded: Bools, sample: list[str], *, is_output: bool) -> bool:
@@ -147,8 +163,8 @@ def is_log(lines: LineArray, embedded: Bools, sample: list[str], *, is_output: b
     return is_output and bool(lines.matching(_COMPLAINT, np.flatnonzero(is_margin), _LONGEST_LINE))
 
 
-def read_log(lines: LineArray, words: Words) -> LogLines:
-    """Tell which lines of a log matter."""
+def read_log(lines: LineArray, words: Words, *, keeps_repeated: bool) -> LogLines:
+    """Tell which lines of a log matter. Without `keeps_repeated`, of reports and records of one kind the first does."""
     total = len(lines)
     solid = np.flatnonzero(~lines.is_blank)
     is_frame = mark(lines.matching(_FRAME, solid, _LONGEST_LINE), total)
@@ -167,12 +183,26 @@ def read_log(lines: LineArray, words: Words) -> LogLines:
     is_key[_messages(lines, np.flatnonzero(is_key))] = True
     own = is_frame & ~is_library
     is_key |= _first_of_runs(own & ~_mark_repeated(lines, own), _OWN_FRAMES)
+    tells = is_key
+    reports: tuple[LogReport, ...] = ()
+    if not keeps_repeated:
+        records = np.array(lines.matching(_RECORD, solid, _LONGEST_LINE), dtype=np.int64)
+        if records.size > max(_RECORDS_SHARE * solid.size, _FEW_RECORDS):
+            is_rare, is_repeated = read_shapes(lines, records)
+            is_key = (is_key & ~is_repeated) | is_rare
+            is_alarm &= ~is_repeated
+        reports = tuple(find_reports(lines))
+        is_key = is_key & ~mark_lines([report for report in reports if report.is_repeated], total)
+        firsts = [each for each in reports if each.is_short and not each.is_repeated]
+        is_key |= mark_lines(firsts, total) & ~is_library
+        is_alarm &= ~mark_lines(reports, total)
     scores = _scores(lines, is_key | is_alarm)
     scores[is_frame] = _FRAME_SCORE
     scores[is_library] = _LIBRARY_SCORE
     scores[is_passed & ~is_key] = 0.0
+    scores[mark_lines([report for report in reports if report.is_repeated], total)] = 0.0
     scores[is_key] = _KEY_SCORE
-    return LogLines(is_key=is_key, scores=scores)
+    return LogLines(is_key=is_key, tells=tells, scores=scores, reports=reports)
 
 
 def _alarm_lines(lines: LineArray, words: Words) -> Bools:

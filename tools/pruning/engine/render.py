@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 SourceType = Literal["code", "logs", "docs"]
 WarningCode = Literal["constraints_unmet"]
@@ -37,6 +38,8 @@ class DroppedBlock(Struct, frozen=True):
     reason: DropReason
     start_char: int
     end_char: int
+    # What is in it that a reader may miss, in words.
+    note: str = ""
 
     @property
     def line_count(self) -> int:
@@ -109,8 +112,10 @@ def render_text(
     annotate_lines: bool = False,
     include_markers: bool = True,
     language: Language = "fr",
+    first: int = 1,
 ) -> str:
-    """Write the kept lines of the text. With `annotate_lines` each begins with its number: `N│ `.
+    """Write the kept lines of the text, which begins with line `first`. With `annotate_lines` each begins with its
+    number: `N│ `.
 
     With nothing dropped and no annotation the text comes back unchanged. The empty string after a final newline gets
     no number, because a reader does not see it as a line. Raises ValueError if the selection is of another text.
@@ -118,7 +123,7 @@ def render_text(
     if selection.dropped and selection.dropped[-1].end_char > len(text):
         raise ValueError("the selection is of another text")
     pieces: list[str] = []
-    line, place = 1, 0
+    line, place = first, 0
     for block in selection.dropped:
         if block.start > line:
             # Without the newline before the block: joining the pieces adds it again.
@@ -130,6 +135,33 @@ def render_text(
     if line <= selection.total_lines:
         pieces.append(_number_lines(text[place:], line, ends_text=True) if annotate_lines else text[place:])
     return "\n".join(pieces)
+
+
+def divide(text: str, selection: Selection, at: int) -> tuple[Selection, Selection, int]:
+    """The selections of `text[:at]` and of `text[at:]`, and the number of the line that begins at that offset.
+
+    A block across it becomes two. Lines keep their numbers, which are those of the whole text.
+    """
+    line = text.count("\n", 0, at) + 1
+    before = [replace(block, end=line - 1, end_char=at) if block.end >= line else block for block in selection.dropped]
+    after = [replace(block, start=line, start_char=at) if block.start < line else block for block in selection.dropped]
+    return (
+        replace(
+            selection,
+            dropped=tuple(block for block in before if block.start < line),
+            # A newline at the end of the first part begins no line of it.
+            total_lines=line - 1,
+        ),
+        replace(
+            selection,
+            dropped=tuple(
+                replace(block, start_char=block.start_char - at, end_char=block.end_char - at)
+                for block in after
+                if block.end >= line
+            ),
+        ),
+        line,
+    )
 
 
 def _number_lines(text: str, first: int, *, ends_text: bool = False) -> str:
@@ -152,5 +184,6 @@ def _marker(block: DroppedBlock, prune_id: str, language: Language) -> str:
     span = f"{block.start}-{block.end} ({block.line_count})"
     reason = _REASONS[block.reason, language]
     if language == "en":
-        return f"⟦PRUNED: prune_id={prune_id} lines {span} reason={reason}⟧"
+        note = f" · {block.note}" if block.note else ""
+        return f"⟦PRUNED: prune_id={prune_id} lines {span} reason={reason}{note}⟧"
     return f"⟦PRUNÉ: prune_id={prune_id} lignes {span} raison={reason}⟧"

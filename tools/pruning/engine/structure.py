@@ -49,6 +49,11 @@ _ENTRY = re.compile(
     r"|(?:FROM|ARG|ENTRYPOINT|CMD|RUN|COPY) \S|\s*+(?:- +)?[\w./\"'-]+:\s*(?:#.*)?$"
 )
 _LONGEST_HEADER = 400
+_LONGEST_STATEMENT = 10
+# What a definition of Java or Rust begins with, and how many of a program do.
+_MEMBER = re.compile(r"\s*+(?:pub\b|fn |impl\b|public |private |protected )")
+_MEMBER_SHARE = 0.3
+_OPENS, _CLOSES = np.frombuffer(b"([", np.uint8), np.frombuffer(b")]", np.uint8)
 _MOST_SIGNATURE_LINES = 12
 _FEW_LINES = 100
 # The column of what is around all definitions: left of every other.
@@ -146,6 +151,31 @@ def code_structure(lines: LineArray, is_quoted: Bools) -> Structure:
         scope=scope,
         parent=parent,
     )
+
+
+def has_small_members(lines: LineArray, structure: Structure) -> bool:
+    """Whether a program looks like Java or Rust, whose types are made of many short functions."""
+    headers = np.flatnonzero(structure.is_header)
+    return len(lines.matching(_MEMBER, headers, _LONGEST_HEADER)) > _MEMBER_SHARE * headers.size
+
+
+def ends_of_statements(kept: Bools, lines: LineArray) -> Bools:
+    """Mark the lines behind each kept run that its last statement still needs: to its closing bracket."""
+    added = np.zeros_like(kept)
+    opens = np.isin(lines.codes, _OPENS).astype(np.int64) - np.isin(lines.codes, _CLOSES)
+    depth = np.add.reduceat(opens, lines.start)
+    for last in np.flatnonzero(kept[:-1] & ~kept[1:]).tolist():
+        open_brackets, line = 0, last
+        while line > last - _LONGEST_STATEMENT and line >= 0 and kept[line] and open_brackets <= 0:
+            open_brackets += int(depth[line])
+            line -= 1
+        after = last
+        while open_brackets > 0 and after + 1 < len(lines) and after < last + _LONGEST_STATEMENT:
+            after += 1
+            open_brackets += int(depth[after])
+        if open_brackets <= 0:
+            added[last + 1 : after + 1] = True
+    return added
 
 
 def document_structure(lines: LineArray, blocks: list[tuple[int, int]]) -> Structure:
