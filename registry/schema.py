@@ -109,7 +109,7 @@ class Level:
         if value is None:
             return None
         if not isinstance(value, dict):
-            report.problem(pointer, f"{self.name} must be an object, not {shown(value)}")
+            report.problem(pointer, f"{self.name} must be an object, not {short_json(value)}")
             return None
         if not value.keys() <= self.keys.keys():
             self.check_keys(value, pointer, report)
@@ -179,7 +179,7 @@ class ArrayOf:
             one = self.level(value, pointer, report)
             return None if one is None else [one]
         if not isinstance(value, list):
-            report.problem(pointer, f"must be an array, not {shown(value)}")
+            report.problem(pointer, f"must be an array, not {short_json(value)}")
             return None
         found: list[dict[str, Any] | None] = []
         ids: set[str] = set()
@@ -202,7 +202,7 @@ def checked(fits: Callable[[Any], bool], what: str) -> ReadValue:
     def read(value: Any, pointer: str, report: Report) -> Any:
         if fits(value):
             return value
-        report.problem(pointer, f"must be {what}, not {shown(value)}")
+        report.problem(pointer, f"must be {what}, not {short_json(value)}")
         return None
 
     return read
@@ -246,7 +246,7 @@ def one_of(*options: str) -> ReadValue:
         if value is None or value in options:
             return None if value is None else str(value)
         near = suggestion(value, options) if isinstance(value, str) else ""
-        report.problem(pointer, f"must be one of {', '.join(options)}, not {shown(value)}{near}")
+        report.problem(pointer, f"must be one of {', '.join(options)}, not {short_json(value)}{near}")
         return None
 
     return read
@@ -281,7 +281,7 @@ def suggestion(wrong: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def shown(value: Any) -> str:
+def short_json(value: Any) -> str:
     """A value as JSON, short enough for a message."""
     return _cut(json.dumps(value, ensure_ascii=False))
 

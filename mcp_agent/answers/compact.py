@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from mcp_agent.answers.budget import Budget
 from mcp_agent.answers.focus import group_runs, rank_lines, write_line
 from mcp_agent.answers.pages import (
+    ITEMS,
     LIST_BYTES,
     MOST_HANDLE,
     MOST_ITEMS,
@@ -36,7 +37,7 @@ from mcp_agent.answers.pages import (
     total_count,
     wire_bytes,
 )
-from mcp_agent.answers.reply import ToolReply, largest
+from mcp_agent.answers.reply import ToolReply, largest, parse_json
 from tools.kit.errors import ToolError
 from tools.kit.results import Block, Result, line_count, quantity
 
@@ -56,7 +57,6 @@ _OURS = (
     "nextCursor",
     "hint",
 )
-_MOST_PARSED_CHARS = 4_000_000
 # Enough of a text to find it by.
 _SEEN_CHARS = 400
 MOST_DEPTH = 4
@@ -95,7 +95,10 @@ class Short:
         is_error = isinstance(reply.answer, ToolError)
         brief = shorten_middle if is_error else shorten
         summary = brief(reply.summary(), _MOST_SUMMARY) or "done"
-        self.head: Object = {"summary": summary, "success": reply.facts.succeeded}
+        succeeded = reply.facts.succeeded
+        if isinstance(fields.get("success"), bool):
+            succeeded = fields.pop("success") and succeeded
+        self.head: Object = {"summary": summary, "success": succeeded}
         if self._body.is_asked:
             self._text = fields.pop(self._body.field)
         self.list_field = None
@@ -221,7 +224,9 @@ def shorten_middle(text: str, most: int) -> str:
 
 
 def _longest_list(fields: Mapping[str, Any]) -> str | None:
-    """The list that a result is about, where nobody says so: the longest that cannot be shown whole."""
+    """The list that a result is about, where nobody says so: `items`, or the longest that cannot be shown whole."""
+    if isinstance(fields.get(ITEMS), list):
+        return ITEMS
     lists = {name: len(value) for name, value in fields.items() if isinstance(value, list | tuple)}
     name = max(lists, key=lambda name: lists[name], default=None)
     return name if name is not None and lists[name] > MOST_ITEMS else None
@@ -231,8 +236,8 @@ def _object_of(blocks: Sequence[Block]) -> Object:
     """A result of blocks as one object."""
     if len(blocks) == 1 and isinstance(text := blocks[0].get("text"), str):
         # Many servers write their objects as text.
-        parsed = _parse(text)
-        return {"text": text} if parsed is None else parsed
+        parsed = parse_json(text)
+        return {"text": text} if parsed is None else {ITEMS: parsed} if isinstance(parsed, list) else parsed
     return {"content": list(blocks)}
 
 
@@ -242,16 +247,6 @@ def _without_data(block: Block) -> Block:
         return block
     size = len(data) * 3 // 4 - data[-2:].count("=")
     return {**{name: value for name, value in block.items() if name != "data"}, "bytes": size}
-
-
-def _parse(text: str) -> Object | None:
-    if not text.startswith("{") or len(text) > _MOST_PARSED_CHARS:
-        return None
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 class Cutter:

@@ -26,6 +26,8 @@ from tools.kit.spec import CURSOR, Tool
 
 # What a short result may have: bytes on the wire, elements of a list, characters of a text, and lines of one.
 MOST_WIRE_BYTES = 8_000
+# The name of a list that is no field: all of a result.
+ITEMS = "items"
 MOST_ITEMS = 10
 MOST_STRING = 500
 MOST_LINES = 20
@@ -118,7 +120,7 @@ class Pages:
             return self.of_bytes(place, owner)
         try:
             whole = orjson.loads(disk.read_small_file(path))
-            value = whole[place.field]
+            value = whole if isinstance(whole, list) and place.field == ITEMS else whole[place.field]
             if isinstance(value, str):
                 return self._of_text(value, place)
             page = self._of_list(value, place, tool.result_type.item)
@@ -126,7 +128,7 @@ class Pages:
             # Not what a cursor of ours leads to.
             raise _unknown_cursor(cursor, tool.name) from None
         # How the tool itself goes on: the last page says so.
-        following = whole.get("next")
+        following = whole.get("next") if isinstance(whole, dict) else None
         return page if "nextCursor" in page or not isinstance(following, str) else {**page, "next": following}
 
     def of_bytes(self, place: Place, owner: str, end: int | None = None) -> Object:
@@ -211,7 +213,8 @@ def item_object(item: Item, index: int) -> tuple[Object, bool]:
     """An element of a list within its limits, and whether something of it is left out. Its id is whole or a number."""
     is_shown = 0 < len(item.id) <= MOST_HANDLE
     is_cut = len(item.id) > MOST_HANDLE or len(item.label) > MOST_LABEL or not item.is_whole
-    return {"id": item.id if is_shown else f"#{index + 1}", "label": shorten(item.label, MOST_LABEL)}, is_cut
+    shown = {"id": item.id if is_shown else f"#{index + 1}", "label": shorten(item.label, MOST_LABEL)}
+    return {**shown, "severity": item.severity} if item.severity else shown, is_cut
 
 
 def total_count(count: int, *, is_cut: bool) -> Object:

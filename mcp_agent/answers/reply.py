@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import orjson
 from msgspec.structs import replace
 
 from tools.kit.errors import ToolError
@@ -13,6 +14,7 @@ from tools.kit.results import NO_BODY, Block, Content, Media, PruningMetadata, R
 _T = TypeVar("_T")
 # The largest part that fits is searched for until it is known to half a percent.
 _PRECISION = 200
+_MOST_PARSED_CHARS = 4_000_000
 
 
 class Blocks(NamedTuple):
@@ -112,6 +114,17 @@ class ToolReply:
         if self.body.kind != "list" or isinstance(answer, ToolError) or not hasattr(answer, "truncated"):
             return None
         return replace(answer, **{field: getattr(answer, field)[:most], "truncated": True})
+
+
+def parse_json(text: str) -> dict[str, Any] | list[Any] | None:
+    """The object or the list that a text is; None if it is another text, or too long to look."""
+    if text[:1] not in ("{", "[") or len(text) > _MOST_PARSED_CHARS:
+        return None
+    try:
+        value: dict[str, Any] | list[Any] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value
 
 
 def largest(make: Callable[[int], _T | None], most: int) -> _T | None:

@@ -98,12 +98,12 @@ class ContractError(ToolError):
 
     @property
     def is_text(self) -> bool:
-        return any(self._printed())
+        return any(self._streams())
 
     def render(self) -> str:
-        return "\n".join([*self._head(), *filter(None, self._printed())])
+        return "\n".join([*self._head(), *filter(None, self._streams())])
 
-    def _printed(self) -> Sequence[str]:
+    def _streams(self) -> Sequence[str]:
         return self.fields.get("stdout", ""), self.fields.get("stderr", "")
 
 

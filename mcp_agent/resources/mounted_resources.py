@@ -27,16 +27,16 @@ class MountedResources:
         self._context = context
 
     def entries(self, caller: Caller) -> list[dict[str, Any]]:
-        listed = (entry for name in self._offered(caller) for entry in self._mounts.known(name).resources)
+        listed = (entry for name in self._visible_categories(caller) for entry in self._mounts.known(name).resources)
         return [entry for entry in listed if not is_ours(str(entry["uri"]))]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:
-        listed = (entry for name in self._offered(caller) for entry in self._mounts.known(name).templates)
+        listed = (entry for name in self._visible_categories(caller) for entry in self._mounts.known(name).templates)
         return [entry for entry in listed if not is_ours(str(entry["uriTemplate"]))]
 
     async def read(self, caller: Caller, uri: str) -> list[dict[str, Any]] | None:
         category = None if is_ours(uri) else self._mounts.owner_of(uri)
-        if category is None or category not in self._offered(caller):
+        if category is None or category not in self._visible_categories(caller):
             return None
         try:
             self._check_path(caller, uri)
@@ -51,7 +51,7 @@ class MountedResources:
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         return None
 
-    def _offered(self, caller: Caller) -> list[str]:
+    def _visible_categories(self, caller: Caller) -> list[str]:
         return [name for name in self._mounts.categories if self._gate.offers(caller.access, name)]
 
     def _check_path(self, caller: Caller, uri: str) -> None:

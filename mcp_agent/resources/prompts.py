@@ -43,7 +43,7 @@ class MountedPrompts:
     def entries(self, caller: Caller) -> list[dict[str, Any]]:
         return [
             {**entry, "name": name}
-            for name, (category, entry) in self._named().items()
+            for name, (category, entry) in self._by_name().items()
             if self._gate.offers(caller.access, category)
         ]
 
@@ -69,10 +69,10 @@ class MountedPrompts:
         return []
 
     def _find(self, caller: Caller, name: str) -> tuple[str, dict[str, Any]] | None:
-        found = self._named().get(name)
+        found = self._by_name().get(name)
         return found if found is not None and self._gate.offers(caller.access, found[0]) else None
 
-    def _named(self) -> dict[str, tuple[str, dict[str, Any]]]:
+    def _by_name(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Every prompt by its name here: its category, and how its server lists it."""
         named: dict[str, tuple[str, dict[str, Any]]] = {}
         for category in self._mounts.categories:

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from mcp_agent.answers.reply import text_of
+from mcp_agent.answers.reply import parse_json, text_of
 from registry.mounts import Mount
 from tools.context import ToolContext
 from tools.kit.errors import UpstreamFailed
-from tools.kit.results import Block, Body, Content, Result
+from tools.kit.results import Block, Body, Content, Result, line_count, quantity
 from tools.kit.spec import Effect, Tool, tool
 from tools.kit.tolerance import plain_path
 
@@ -34,6 +34,8 @@ class MountedResult(Result, frozen=True):
     # All blocks in their order, as they came, and their text. They are sent as long as the text is as it came.
     sent: tuple[Block, ...] = ()
     sent_text: str = ""
+    # What people call the tool.
+    title: str = ""
 
     def as_object(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"text": self.text}
@@ -47,7 +49,21 @@ class MountedResult(Result, frozen=True):
         return self.text
 
     def summary(self) -> str:
-        return self.text.strip().partition("\n")[0] or f"{len(self.others)} blocks"
+        """What came of the tool, in words: how much there is of each list, the first fields, or the first line."""
+        text = self.text.strip()
+        match parse_json(text):
+            case list(items):
+                said = quantity(len(items), "item")
+            case dict(fields):
+                facts = [f"{len(value)} {name}" for name, value in fields.items() if isinstance(value, list)]
+                plain = {name: value for name, value in fields.items() if type(value) in (str, int, float)}
+                said = ", ".join([*facts, *(f"{name} {value}" for name, value in plain.items())])
+                said = said or quantity(len(fields), "field")
+            case _:
+                count = line_count(text)
+                said = f"{quantity(count, 'line')}, " if count > 1 else ""
+                said += text.partition("\n")[0] or quantity(len(self.others), "block")
+        return f"{self.title}: {said}"
 
     @property
     def body(self) -> Body:
@@ -65,14 +81,15 @@ def mounted_tool(mount: Mount, name: str, entry: Mapping[str, Any], call: CallUp
 
     async def run(ctx: ToolContext, /, **arguments: Any) -> MountedResult:
         _check_paths(ctx, mount, arguments)
-        return _result(await call(ctx, entry, arguments))
+        return _result(await call(ctx, entry, arguments), title)
 
     annotations = entry.get("annotations") or {}
     whole = str(entry.get("description") or "")
+    title = str(entry.get("title") or annotations.get("title") or name)
     declare = tool(
         mount.category,
         effect=_effect(annotations),
-        title=str(entry.get("title") or annotations.get("title") or name),
+        title=title,
         destructive=bool(annotations.get("destructiveHint", True)) and not annotations.get("readOnlyHint", False),
         idempotent=bool(annotations.get("idempotentHint", False)),
         deadline_s=mount.timeout_seconds,
@@ -123,7 +140,7 @@ def _check_paths(ctx: ToolContext, mount: Mount, arguments: Mapping[str, Any]) -
                 ctx.paths.check(ctx.paths.resolve(plain_path(path)))
 
 
-def _result(answer: Mapping[str, Any]) -> MountedResult:
+def _result(answer: Mapping[str, Any], title: str) -> MountedResult:
     """Raises UpstreamFailed for the answer of a tool that failed."""
     blocks: list[Block] = answer.get("content") or []
     text = text_of(blocks)
@@ -134,4 +151,4 @@ def _result(answer: Mapping[str, Any]) -> MountedResult:
     if structured is not None and not blocks:
         # Some clients show a model the blocks alone.
         text = orjson.dumps(structured).decode()
-    return MountedResult(text, others, structured if isinstance(structured, dict) else None, tuple(blocks), text)
+    return MountedResult(text, others, structured if isinstance(structured, dict) else None, tuple(blocks), text, title)

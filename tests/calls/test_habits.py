@@ -223,6 +223,17 @@ def _rest(result: dict[str, Any]) -> dict[str, Any]:
     return {"pruning": result["pruning"]} if "pruning" in result else {}
 
 
+@pytest.mark.parametrize("argument", ["patch", "input"])
+async def test_a_patch_as_text_begins_in_the_folder_of_the_conversation(host: ShellHost, argument: str) -> None:
+    text = "*** Begin Patch\n*** Update File: src/b.go\n@@\n-line 2\n+line two\n*** Add File: new/c\n+c\n*** End Patch"
+    done = await host.call("fs_patch", wire="http", explanation="why", **{argument: text})
+    assert [(each["path"], each["change"]) for each in done["files"]] == [
+        (str(host.folder / "src" / "b.go"), "changed"),
+        (str(host.folder / "new" / "c"), "added"),
+    ]
+    assert (host.folder / "src" / "b.go").read_text() == "line 1\nline two\n"
+
+
 async def test_a_search_without_a_place_is_in_the_working_directory(host: ShellHost) -> None:
     assert len((await host.call("fs_grep", wire="http", pattern="line 2$"))["matches"]) == 2
     assert len((await host.call("grep", wire="http", pattern="line 2$", type="go"))["matches"]) == 1
@@ -238,6 +249,7 @@ async def test_a_search_without_a_place_is_in_the_working_directory(host: ShellH
         ("fs_grep", {"pattern": "line"}),
         ("fs_grep", {"base": "src", "pattern": "line", "-A": 1}),
         ("shell_exec", {"command": "true", "timeout": 5}),
+        ("fs_patch", {"patch": "*** Begin Patch\n*** Delete File: src/a.py\n*** End Patch"}),
     ],
 )
 async def test_programs_on_rpc_have_no_habits(host: ShellHost, tool: str, arguments: dict[str, Any]) -> None:
@@ -273,5 +285,6 @@ def test_every_habit_is_about_an_argument_that_the_tool_has() -> None:
             "glob",
             "timeout_ms",
             "diff",
+            "operations",
             "max_output_bytes",
         }

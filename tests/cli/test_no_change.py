@@ -39,21 +39,30 @@ def test_help_changes_nothing(run: Run, home: Path, command: Command) -> None:
     assert _contents(home) == {}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("undo",),
-        ("undo", "--list"),
-        ("undo", "--json"),
-        ("undo", "--list", "--json", "--force"),
-        ("connect", "--dry-run"),
-        ("connect", "gemini-cli", "--dry-run", "--json"),
-        ("connect", "remove", "--dry-run"),
-        ("connect", "remove", "--dry-run", "--json"),
-        ("uninstall", "--dry-run"),
-        ("uninstall", "--dry-run", "--yes", "--json"),
-    ],
-)
+# With `--print`, `connect` makes the token that it prints; `open` asks a daemon.
+_FLAGS = {"--dry-run", "--list"}
+_SHOWN = [
+    ("undo",),
+    ("undo", "--list"),
+    ("undo", "--json"),
+    ("undo", "--list", "--json", "--force"),
+    ("connect", "--dry-run"),
+    ("connect", "gemini-cli", "--dry-run", "--json"),
+    ("connect", "--all", "--dry-run", "--yes"),
+    ("connect", "remove", "--dry-run"),
+    ("connect", "remove", "--dry-run", "--json"),
+    ("uninstall", "--dry-run"),
+    ("uninstall", "--dry-run", "--yes", "--json"),
+]
+
+
+def test_every_command_with_a_flag_that_only_shows_is_tried_here() -> None:
+    for command in every_command():
+        for flag in _FLAGS & {name for each in command.arguments for name in each.names}:
+            assert [words for words in _SHOWN if words[: len(command.words)] == command.words and flag in words]
+
+
+@pytest.mark.parametrize("words", _SHOWN)
 def test_what_only_shows_changes_nothing(used: Run, home: Path, words: tuple[str, ...]) -> None:
     before = _contents(home)
     said = used(*words)
@@ -99,3 +108,26 @@ def test_undo_with_json_takes_back_as_it_does_without(used: Run, home: Path) -> 
     undone = json.loads(used("undo", "--last", "1", "--json").out)
     assert [each["undone"] for each in undone] == [listed[0]["id"]]
     assert (home / "file").read_text() == "one"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("disable", "shell"),
+        ("profile", "use", "lean"),
+        ("profile", "create", "mine"),
+        ("wrap", "add", "git", "--block", "push"),
+        ("mount", "add", "gone", "--", "no-such-program"),
+    ],
+)
+def test_what_changes_something_does_the_same_with_json(run: Run, tools_json: Path, words: tuple[str, ...]) -> None:
+    assert run("enable", "shell").code == 0
+    start = tools_json.read_bytes()
+    done = run(*words)
+    changed = tools_json.read_bytes()
+    tools_json.write_bytes(start)
+    flags = [*words, "--json"] if "--" not in words else [*words[:2], "--json", *words[2:]]
+    as_json = run(*flags)
+    assert (as_json.code, tools_json.read_bytes()) == (done.code, changed)
+    assert changed != start or done.code != 0
+    assert json.loads(as_json.out) is not None

@@ -75,6 +75,7 @@ def test_uninstall_says_what_is_where_and_removes_what_we_wrote(home: Path) -> N
     with running(home, "--tools-file", str(home / ".config/mcp-agent/tools.json")) as daemon:
         assert command(home, "connect", "gemini-cli").returncode == 0
         foreign.write_text("mine")
+        foreign.with_name("oauth.json").write_text("{}")
         shown = command(home, "uninstall", "--dry-run")
         assert (shown.returncode, "Nothing was removed." in shown.stdout) == (0, True), shown
         assert "devbox" in claude.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from playwright.async_api import expect
 
 from tests.support import consent
 from tests.support.browser import chromium, opened
+from tests.support.certificate import self_signed
 from tests.support.daemon import Daemon, running
 from tests.support.oauth import CALLBACK, OAuthPeer, with_query
 from tests.support.reverse_proxy import ReverseProxy, reverse_proxy
@@ -137,3 +139,19 @@ async def test_strangers_are_not_told(home: Path) -> None:
             assert found.status_code == 200
         async with daemon.http() as http:
             assert (await http.get("/health")).json()["public"]["leads_here"] in (None, False)
+
+
+async def test_with_a_certificate_of_its_own_nothing_stands_in_between(tmp_path: Path, home: Path) -> None:
+    self_signed(tmp_path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url, certificate = f"https://localhost:{port}", str(tmp_path / "cert.pem")
+    flags = ("--port", str(port), "--tls-cert", certificate, "--tls-key", str(tmp_path / "key.pem"))
+    with running(home, *flags, "--public-url", url, extra={"SSL_CERT_FILE": certificate}) as daemon:
+        shown = daemon.cli("expose")
+        assert f"Checked: {url} leads to this daemon." in shown.stdout, shown.stderr
+        async with httpx2.AsyncClient(base_url=url, verify=ssl.create_default_context(cafile=certificate)) as http:
+            for host, issuer in ((f"localhost:{port}", url), (f"127.0.0.1:{port}", f"https://127.0.0.1:{port}")):
+                found = await http.get("/.well-known/oauth-authorization-server", headers={"Host": host})
+                assert found.json()["issuer"] == issuer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.calls.call import Call, Caller, Success
+from mcp_agent.calls.call import Call, Caller, Page, Success
 from mcp_agent.upstream.mounted_tools import MountedResult, shorten
 from registry.edits import Switch
 from registry.gate import Access
@@ -96,6 +96,41 @@ async def test_long_text_is_cut_for_a_model_and_the_way_on_gives_the_rest(tmp_pa
         # A program gets all of it.
         (block,) = (await send(host, "print_lines", count=4_000))["content"]
         assert block["text"] == whole
+
+
+async def _short(folder: Path, text: str) -> list[dict[str, Any]]:
+    """What a short result shows of that text of a mounted tool, page after page."""
+    folder.mkdir()
+    async with mounted(folder, {"small": small()}, response={"mode": "compact"}) as host:
+        (block,) = (await send(host, "echo", text=text))["content"]
+        pages: list[dict[str, Any]] = [json.loads(block["text"])]
+        while "nextCursor" in pages[-1]:
+            arguments = {"cursor": pages[-1]["nextCursor"]}
+            outcome = await host.daemon.dispatcher.call(
+                Call("page", Caller("owner", Access(), "http"), "echo", arguments)
+            )
+            assert isinstance(outcome, Page)
+            pages.append(json.loads(outcome.written.encoded))
+    return pages
+
+
+async def test_in_compact_mode_what_it_lists_is_a_list_and_said_in_words(tmp_path: Path) -> None:
+    """Seen: a list was a text, its summary the first characters of that, and `success` there twice."""
+    issues = [{"id": n, "title": f"Issue {n}", "severity": "high", "body": "x" * 300} for n in range(37)]
+    pages = await _short(tmp_path / "list", json.dumps(issues))
+    assert (pages[0]["summary"], pages[0]["count"], pages[0]["totalCount"]) == ("echo: 37 items", 37, 37)
+    items = [item for page in pages for item in page["items"]]
+    assert items == [{"id": str(n), "label": f"Issue {n}", "severity": "high"} for n in range(37)]
+    (found,) = await _short(
+        tmp_path / "object", json.dumps({"success": False, "total": 2, "items": [{"name": "a", "severity": "low"}] * 2})
+    )
+    assert (found["summary"], found["success"]) == ("echo: 2 items, total 2", False)
+    assert [item["severity"] for item in found["items"]] == ["low", "low"]
+    assert not {"success_", "items_"} & found.keys()
+    (line,) = await _short(tmp_path / "line", "Pushed.")
+    assert (line["summary"], line["text"]) == ("echo: Pushed.", "Pushed.")
+    lines = await _short(tmp_path / "lines", "Pushed.\n\nTo: main\n")
+    assert lines[0]["summary"] == "echo: 3 lines, Pushed."
 
 
 async def test_in_compact_mode_its_results_are_short(tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> 
 
 def _check_undo(ctx: ToolContext, entry: JournalEntry, target: Path) -> None:
     """Raise Denied if taking the change back, or putting what was there to `target`, touches what is off limits."""
-    own = Path(entry.path)
-    ctx.paths.check_tree(own, *([Path(entry.source)] if entry.source is not None else ()))
-    if entry.image_bytes is not None:
-        ctx.paths.check_as(ctx.journal.image_of(f"{_UNDO}{entry.id}"), own, target)
+    for part in ctx.journal.parts_of(entry):
+        own = Path(part.path)
+        ctx.paths.check_tree(own, *([Path(part.source)] if part.source is not None else ()))
+        if part.image_bytes is not None:
+            ctx.paths.check_as(ctx.journal.image_of(f"{_UNDO}{part.id}"), own, *([] if entry.parts else [target]))

@@ -16,6 +16,7 @@ from tools.filesystem.changes import ChangeResult
 from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview, render_changes
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
+from tools.filesystem.patched_files import PatchedFiles, apply_patch
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import quantity, short_path
@@ -70,7 +71,7 @@ class Patched(ChangeResult, frozen=True):
 def fs_patch(
     ctx: ToolContext,
     *,
-    path: Annotated[str, Field.of_path("Text file to change.")],
+    path: Annotated[str, Field.of_path("Text file to change.")._replace(replaced_by="patch")],
     operations: Annotated[
         list[Operation],
         Field(
@@ -78,14 +79,19 @@ def fs_patch(
             min_length=1,
             aliases=("patch", "edits", "changes", "operation"),
             derive=one_edit,
+            replaced_by="patch",
         ),
     ],
     dry_run: Annotated[bool, Field(description="Show what would change.")] = False,
     diff: Annotated[bool, Field(description="Show the diff.")] = False,
     if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
-) -> Patched:
+    patch: Annotated[str | None, Field(is_hidden=True)] = None,
+) -> Patched | PatchedFiles:
     """Replace text or insert lines in a text file. Patterns are literal unless regex is set.
     Undo: fs_move from undo://<undo_id>."""
+    if patch is not None:
+        # Written from habit, in place of the path and the operations.
+        return apply_patch(ctx, patch, path, dry_run=dry_run, if_rev=if_rev, shows_diff=diff)
     steps = read_operations(operations)
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
@@ -104,40 +110,40 @@ def fs_patch(
                 hint="find the place by one line of it",
             )
         deadline = time.monotonic() + TIME_LIMIT_S
-        patch = Patch(ctx, shown, encoding, steps, is_whole, dry_run, deadline, ctx.is_for_model)
+        work = Patch(ctx, shown, encoding, steps, is_whole, dry_run, deadline, ctx.is_for_model)
         if dry_run or is_whole:
-            for _ in patch.output(descriptor, status.st_size):
+            for _ in work.output(descriptor, status.st_size):
                 pass
         if dry_run:
-            previews = patch.previews()
+            previews = work.previews()
             if any("error" in preview for preview in previews):
                 # The call itself would change nothing: all operations apply or none.
                 return Patched(shown, 0, "", None, previews)
-            return Patched(shown, len(operations), patch.diff, patch.notes() or None, previews)
+            return Patched(shown, len(operations), work.diff, work.notes() or None, previews)
         if is_whole:
-            patch.check()
-        whole = patch.whole
-        fill = partial(patch.write, descriptor, status.st_size) if whole is None else partial(_write_all, whole)
+            work.check()
+        whole = work.whole
+        fill = partial(work.write, descriptor, status.st_size) if whole is None else partial(_write_all, whole)
         receipt = None
         try:
-            if patch.has_changed or not ctx.is_for_model or not is_whole:
+            if work.has_changed or not ctx.is_for_model or not is_whole:
                 receipt = ctx.journal.write(target, fill, seen=status)
             now = target.stat()
         except OSError as error:
             raise from_os_error(error, shown) from error
         is_hashed = whole is not None and len(whole) <= HASHED_BYTES
-        notes = patch.notes()
-        if ctx.is_for_model and patch.has_own_endings:
+        notes = work.notes()
+        if ctx.is_for_model and work.has_own_endings:
             notes.append("CRLF kept")
         return Patched(
             path=shown,
             operations_applied=len(operations),
-            diff=patch.diff,
+            diff=work.diff,
             notes=notes or None,
             encoding=None if encoding.name == "utf-8" else encoding.name,
             rev=ctx.revs.of_bytes(whole, shown) if whole is not None and is_hashed else rev_of_status(now),
-            _where=render_changes(patch.changes) or "nothing changed",
-            _shown=patch.diff if diff or not ctx.is_for_model else patch.brief,
+            _where=render_changes(work.changes) or "nothing changed",
+            _shown=work.diff if diff or not ctx.is_for_model else work.brief,
             **(receipt.fields() if receipt is not None else {}),
         )
 

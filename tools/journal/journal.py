@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.files import disk, trees
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
 from tools.journal.journal_changes import FileChanges
-from tools.journal.journal_records import Action, JournalEntry, Receipt
+from tools.journal.journal_records import Action, Group, JournalEntry, Receipt
 from tools.journal.journal_recovery import recover
-from tools.kit.errors import AlreadyExists, IoError, NotFound, StaleRev
+from tools.kit.errors import AlreadyExists, InvalidPath, IoError, NotFound, StaleRev, ToolError
 
 _SCHEME = "undo://"
 
@@ -35,13 +36,74 @@ class Journal(FileChanges):
         """
         entry = self.entry(undo_id)
         own = Path(entry.path)
-        if to is not None and to != own and not (entry.action == "move" and str(to) == entry.source):
+        if entry.parts is not None:
+            return self._undo_all(entry, to, overwrite=overwrite)
+        if to is not None and str(to) not in entry.paths:
             image = self.image_of(f"{_SCHEME}{undo_id}")
             if not overwrite and os.path.lexists(to):
                 raise AlreadyExists(f"{to_wire(to)} is there already", hint="pass overwrite=true to replace it")
             return entry, to, self._put(image, to)
         if not overwrite:
             self._check_still(entry, own)
+        return entry, *self._take_back(entry, own, overwrite=overwrite)
+
+    def parts_of(self, entry: JournalEntry) -> list[JournalEntry]:
+        """The changes that were made together with `entry`, which is the first of them, as far as they are there."""
+        parts = filter(None, (self._records.find(undo_id) for undo_id in entry.parts or (entry.id,)))
+        return list(parts)
+
+    @contextmanager
+    def together(self) -> Iterator[Group]:
+        """What this thread changes in the block is one change: one id undoes it. If it fails, what was made is undone.
+
+        A part that cannot be undone is for the caller to take back.
+        """
+        with self._records.together() as group:
+            try:
+                yield group
+            except BaseException as error:
+                parts = [part for part in map(self._records.find, group.parts) if part is not None]
+                left = self._take_back_parts(parts)
+                if left:
+                    listed = ", ".join(f"{to_wire(part.path)} (undo://{part.id})" for part in left)
+                    raise IoError(f"{error}; what was made before could not be taken back: {listed}") from error
+                raise
+
+    def _take_back_parts(self, parts: list[JournalEntry]) -> list[JournalEntry]:
+        """Take changes back for good, the last one first. Gives those for which that is not possible."""
+        left: list[JournalEntry] = []
+        with self._records.alone():
+            for part in reversed(parts):
+                try:
+                    _, receipt = self._take_back(part, Path(part.path), overwrite=True)
+                except (OSError, ToolError):
+                    left.append(part)
+                else:
+                    if receipt.undo_id is not None:
+                        self._records.forget(receipt.undo_id)
+        return left
+
+    def _undo_all(self, entry: JournalEntry, to: Path | None, *, overwrite: bool) -> tuple[JournalEntry, Path, Receipt]:
+        """Undo several changes that were made together, all or none."""
+        parts = self.parts_of(entry)
+        if to is not None and not any(str(to) in part.paths for part in parts):
+            raise InvalidPath(
+                f"undo://{entry.id} changed {len(parts)} files, and {to_wire(to)} is none of them",
+                hint=f"pass to={to_wire(entry.path)} to undo them all",
+            )
+        if not overwrite:
+            for index, part in enumerate(parts):
+                later = {path for each in parts[index + 1 :] for path in each.paths}
+                if part.path not in later:
+                    self._check_still(part, Path(part.path))
+                if part.source is not None and part.source not in later and os.path.lexists(part.source):
+                    raise AlreadyExists(f"{to_wire(part.source)} is there again", hint="pass overwrite=true")
+        with self.together() as group:
+            for part in reversed(parts):
+                self._take_back(part, Path(part.path), overwrite=True)
+        return entry, to or Path(entry.path), group.receipt
+
+    def _take_back(self, entry: JournalEntry, own: Path, *, overwrite: bool) -> tuple[Path, Receipt]:
         path = own
         if entry.action == "create":
             receipt = self.remove(own, permanent=True)
@@ -51,10 +113,10 @@ class Journal(FileChanges):
         elif entry.before is not None and disk.identity(own.lstat()) == entry.after:
             receipt = self._cut(own, entry.before)
         else:
-            receipt = self._put(self.image_of(f"{_SCHEME}{undo_id}"), own, entry)
+            receipt = self._put(self.image_of(f"{_SCHEME}{entry.id}"), own, entry)
         self._records.mark_undo(receipt.undo_id, entry.id)
         self._records.forget(entry.id)
-        return entry, path, receipt
+        return path, receipt
 
     def _move_back(self, entry: JournalEntry, own: Path, source: Path, *, overwrite: bool) -> Receipt:
         """Undo a move, and put back what it had replaced."""
@@ -121,7 +183,13 @@ class Journal(FileChanges):
 
     def recover(self) -> list[str]:
         """Finish or take back what a dead process left half done; say what was done, a sentence each."""
-        return recover(self._records)
+        sentences = recover(self._records)
+        for entries in self._records.open_groups():
+            left = {entry.id for entry in self._take_back_parts(entries[::-1])}
+            for entry in entries:
+                how = "could not take back" if entry.id in left else "took back"
+                sentences.append(f"{how} a part of an interrupted change: {entry.summary}")
+        return sentences
 
     def _put(self, image: Path, target: Path, undone: JournalEntry | None = None) -> Receipt:
         """Put a kept file or folder to `target`, and keep what it replaces.

@@ -15,8 +15,8 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -52,6 +52,15 @@ class FileChanges:
     def lock(self, target: Path) -> threading.RLock:
         """Hold it from the look at `target` to its change, so that no other call of this daemon changes it."""
         return self._locks[hash(str(target)) % _LOCKS]
+
+    @contextmanager
+    def lock_all(self, targets: Iterable[Path]) -> Iterator[None]:
+        """As `lock`, for several files."""
+        with ExitStack() as held:
+            # Always in the same order: so two calls never wait for each other.
+            for index in sorted({hash(str(target)) % _LOCKS for target in targets}):
+                held.enter_context(self._locks[index])
+            yield
 
     def write(self, target: Path, fill: Callable[[int], None], *, seen: os.stat_result | None) -> Receipt:
         """Make `target` what `fill` writes into the descriptor it is given. `seen` is the file as it was looked at.

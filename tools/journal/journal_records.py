@@ -14,12 +14,12 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from tools.files import disk, trees
@@ -74,13 +74,42 @@ class JournalEntry(Struct, frozen=True):
     in_place: bool = False
     # The id of the change that this one takes back.
     undoes: str | None = None
+    # Of a change that was made together with others: the id of the first one. That one has the ids of all.
+    group: str | None = None
+    parts: list[str] | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,) if self.source is None else (self.path, self.source)
 
     @property
     def summary(self) -> str:
+        more = len(self.parts or ()) - 1
+        return self._own_summary + (f" and {more} more" if more > 0 else "")
+
+    @property
+    def _own_summary(self) -> str:
         what = {"write": "changed", "create": "created", "delete": "deleted", "move": "moved"}[self.action]
         return (
             f"{what} {to_wire(self.source)} to {to_wire(self.path)}" if self.source else f"{what} {to_wire(self.path)}"
         )
+
+
+class Group(Struct, eq=False):
+    """Changes that are made together. The id is that of the first one."""
+
+    id: str
+    # Those that can be undone, in the order in which they were made.
+    parts: list[str] = field(default_factory=list)
+    is_begun: bool = False
+    # Why one of them cannot be undone.
+    problem: str | None = None
+
+    @property
+    def receipt(self) -> Receipt:
+        if self.problem is not None or not self.parts:
+            return Receipt(not_undoable=self.problem or "nothing was changed")
+        return Receipt(undo_id=self.id)
 
 
 class Pending(Struct, eq=False):
@@ -101,6 +130,8 @@ class Pending(Struct, eq=False):
     problem: str | None = None
     # Whether the change can be undone: its entry is written.
     is_kept: bool = False
+    # The first of the changes that are made together with it.
+    group: str | None = None
 
     @property
     def temporary(self) -> Path:
@@ -140,6 +171,8 @@ class Records:
         self._kept_entries = 0
         self._book = threading.Lock()
         self._last_ms = 0
+        # The group that a thread is in.
+        self._here = threading.local()
 
     @contextmanager
     def change(self, action: Action, target: Path, source: Path | None = None) -> Iterator[tuple[Pending, Path]]:
@@ -147,7 +180,11 @@ class Records:
 
         The path is that of the target through its open folder: it is changed there and nowhere else.
         """
-        change = Pending(self._new_id(), action, str(target), None if source is None else str(source))
+        group: Group | None = getattr(self._here, "group", None)
+        undo_id = group.id if group is not None and not group.is_begun else self._new_id()
+        change = Pending(undo_id, action, str(target), None if source is None else str(source))
+        if group is not None:
+            group.is_begun, change.group = True, group.id
         record = self._open_record(change)
         try:
             with path_in_open_folder(target) as change.at:
@@ -174,6 +211,7 @@ class Records:
             change.descriptor = os.open(record, disk.NEW_FLAGS | os.O_APPEND, 0o600)
             disk.lock(change.descriptor)
             facts = {"id": change.id, "action": change.action, "path": change.path}
+            facts |= {} if change.group is None else {"group": change.group}
             change.note(**facts if change.source is None else {**facts, "source": change.source})
             if change.problem is not None:
                 raise OSError(errno.EIO, change.problem)
@@ -194,13 +232,20 @@ class Records:
 
     def finish(self, change: Pending, target: Path | None, size: int | None = None) -> Receipt:
         """The change is made: from here on it can be undone. `size` is the image's, where it is known."""
+        group: Group | None = getattr(self._here, "group", None)
         if change.problem is not None:
+            if group is not None:
+                group.problem = change.problem
             return Receipt(not_undoable=change.problem)
         try:
             kept = self.write_entry(change, target, size)
         except OSError as error:
+            if group is not None:
+                group.problem = _not_writable(error)
             return Receipt(not_undoable=_not_writable(error))
         change.is_kept = True
+        if group is not None:
+            group.parts.append(change.id)
         with self._book:
             if self._kept_bytes is not None:
                 self._kept_bytes += kept
@@ -233,6 +278,7 @@ class Records:
             disk.identity(after) if after is not None else None,
             change.before,
             change.in_place,
+            group=change.group,
         )
         path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
         with disk.replacing(path, temporary=temporary, sync=False) as descriptor:
@@ -248,6 +294,9 @@ class Records:
             )
         return found
 
+    def find(self, undo_id: str) -> JournalEntry | None:
+        return self._read(undo_id)
+
     def entries(self) -> list[JournalEntry]:
         """Everything that can be undone, newest first."""
         return [entry for undo_id in self._ids() if (entry := self._read(undo_id)) is not None]
@@ -260,6 +309,54 @@ class Records:
         with suppress(OSError), os.scandir(self._folder) as files:
             names = [file.name.removesuffix(".json") for file in files if file.name.endswith(".json")]
         return sorted(names, reverse=True)
+
+    @contextmanager
+    def together(self) -> Iterator[Group]:
+        """What this thread changes in the block is one group. If the process dies in it, `open_groups` has the group.
+        Raises OSError if that cannot be noted."""
+        group = Group(self._new_id())
+        marker = None
+        descriptor = -1
+        if self._folder is not None:
+            with suppress(OSError):
+                disk.private_folder(self._folder)
+                descriptor = os.open(self.file(group.id, "group"), disk.NEW_FLAGS, 0o600)
+                marker = self.file(group.id, "group")
+                disk.lock(descriptor)
+        try:
+            with self._in_group(group):
+                yield group
+            if len(group.parts) > 1 and (head := self._read(group.id)) is not None:
+                content = json.dumps({**asdict(head), "parts": group.parts}).encode()
+                disk.replace_file(self.file(group.id, "json"), content, sync=False)
+        finally:
+            if marker is not None:
+                with suppress(OSError):
+                    marker.unlink()
+                os.close(descriptor)
+
+    @contextmanager
+    def _in_group(self, group: Group | None) -> Iterator[None]:
+        outer = getattr(self._here, "group", None)
+        self._here.group = group
+        try:
+            yield
+        finally:
+            self._here.group = outer
+
+    def alone(self) -> AbstractContextManager[None]:
+        """What is changed in the block belongs to no group."""
+        return self._in_group(None)
+
+    def open_groups(self) -> Iterator[list[JournalEntry]]:
+        """The changes that a dead process made of a group that it did not finish, newest first."""
+        if self._folder is None or not _is_folder(self._folder):
+            return
+        for marker in sorted(self._folder.glob("*.group")):
+            with suppress(OSError), disk.open_descriptor(marker) as descriptor:
+                if disk.lock(descriptor, wait=False):
+                    yield [entry for entry in self.entries() if entry.group == marker.stem]
+                    marker.unlink()
 
     def mark_undo(self, undo_id: str | None, undone: str) -> None:
         """Note of the change `undo_id` that it took back `undone`. Without the note it is a change like any other."""

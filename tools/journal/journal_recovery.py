@@ -40,6 +40,7 @@ def recover(records: Records) -> list[str]:
 
 def _finish_or_take_back(records: Records, facts: dict[str, Any]) -> str:
     change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("before"))
+    change.group = facts.get("group")
     target, image = Path(change.path), records.file(change.id, "image")
     is_made = _settle(change, facts, target, image)
     if is_made:

@@ -222,7 +222,12 @@ def _globs(value: Any, given: Given) -> Meant | None:
 
 
 def _patch(value: Any, given: Given) -> Meant | None:
-    """The text of a patch; a list of operations keeps its name, which is an alias."""
+    """The text of a patch, or the list of operations, which may be JSON."""
+    is_text = isinstance(value, str) and not value.lstrip().startswith(("[", "{"))
+    return Meant({"patch" if is_text else "operations": value})
+
+
+def _patch_text(value: Any, given: Given) -> Meant | None:
     return Meant({"patch": value}) if isinstance(value, str) and is_patch(value) else None
 
 
@@ -331,6 +336,6 @@ HABITS: Mapping[str, Mapping[str, Habit]] = {
         **_LABELS,
     },
     "fs_search": {"respect_git_ignore": _as_opposite("ignored"), **_LABELS},
-    "fs_patch": {"patch": _patch, "input": _patch, "diff": _patch, **_LABELS},
+    "fs_patch": {"patch": _patch, **dict.fromkeys(("input", "diff", "operations"), _patch_text), **_LABELS},
     "fs_write": _LABELS,
 }

@@ -20,6 +20,7 @@ from tools.kit.params import Field
 # The keys of an object that usually name it, and those that usually say what it is.
 _IDS = ("id", "path", "file_path", "uri", "url", "key", "name", "title")
 _LABELS = ("label", "title", "name", "summary", "message", "text", "description", "path", "status")
+_MOST_SEVERITY = 20
 _BRIEF_CHARS = 40
 _END_CHARS = 4_000
 
@@ -157,11 +158,13 @@ class Focused(Struct, frozen=True):
 
 
 class Item(NamedTuple):
-    """One element of a list: its id and a label. `is_whole`: the two have everything that the element has."""
+    """One element of a list: its id and a label. `is_whole`: these have everything that the element has."""
 
     id: str
     label: str
     is_whole: bool = True
+    # How bad it is, where it says so.
+    severity: str = ""
 
 
 class ResultFacts(NamedTuple):
@@ -294,7 +297,9 @@ def any_item(entry: Any) -> Item:
     )
     if label is None:
         label = ", ".join(f"{key} {value}" for key, value in entry.items() if isinstance(value, str | int | float))
-    return Item(identity, label, is_whole=False)
+    severity = entry.get("severity")
+    is_said = isinstance(severity, str | int) and len(str(severity)) <= _MOST_SEVERITY
+    return Item(identity, label, is_whole=False, severity=str(severity) if is_said else "")
 
 
 def quantity(number: int, noun: str, plural: str | None = None) -> str:

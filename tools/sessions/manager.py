@@ -224,14 +224,16 @@ class SessionManager:
                 if not names.isdisjoint(kept.conversations):
                     del self._untold[each]
                     self._keep_facts(folder, replace(kept, is_told=True))
-                    found.append(f"session {_named(each, kept.command)} ended; its output: {folder / each}.log")
+                    found.append(f"session {_session_label(each, kept.command)} ended; its output: {folder / each}.log")
             if found:
                 found[0] = f"the daemon was restarted; {found[0]}"
         for session in self._sessions.values():
             if session.is_promoted and not session.is_known and not set(origin.names).isdisjoint(session.origin.names):
                 session.is_known = True
                 if session.is_running and session.id != session_id:
-                    found.append(f"session {_named(session.id, session.command)} still runs, since an earlier call")
+                    found.append(
+                        f"session {_session_label(session.id, session.command)} still runs, since an earlier call"
+                    )
         return found
 
     def find(self, session_id: str) -> Session:
@@ -576,7 +578,7 @@ class SessionManager:
         return self._environment
 
 
-def _named(session_id: str, command: str) -> str:
+def _session_label(session_id: str, command: str) -> str:
     line = " ".join(command.split())
     return f"{session_id} ({line if len(line) <= _MOST_NAMED else line[: _MOST_NAMED - 1] + '…'})"
 

@@ -60,7 +60,11 @@ def undo(options: Namespace) -> CommandReply:
 
 def _newest(journal: Journal) -> str:
     entries = journal.entries()
-    found = next((entry.id for entry in entries if entry.undoes is None), None)
+    last = next((entry for entry in entries if entry.undoes is None), None)
+    found = None if last is None else last.id
+    if last is not None and any(entry.id == last.group for entry in entries):
+        # All of what was changed together with it.
+        found = last.group
     if found is None:
         redo = f"; to take back the last undo: mcp-agent undo {entries[0].id}" if entries else ""
         raise UserError(f"{_NOTHING}{redo}")

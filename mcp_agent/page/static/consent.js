@@ -18,26 +18,32 @@ const SETTLE_MS = 600;
 const root = document.getElementById("consent");
 const request = Object.fromEntries(new URLSearchParams(location.search));
 
-let isAsking = false;
+// Whether the login is shown, and the newest question: an answer to an older one says what was.
+let isLogin = false;
+let newest = 0;
 
 async function show() {
+  newest += 1;
+  const own = newest;
   try {
     const asked = await get("oauth/request", request);
-    isAsking = false;
+    if (own !== newest) return;
+    isLogin = false;
     if (asked.location) location.replace(asked.location);
     else fill(root, consentView(asked));
   } catch (error) {
-    const isLogin = error instanceof ApiError && error.status === 401;
+    if (own !== newest) return;
+    const wasLogin = isLogin;
+    isLogin = error instanceof ApiError && error.status === 401;
     // Whoever is typing a token keeps what is typed.
-    if (!(isLogin && isAsking))
+    if (!(isLogin && wasLogin))
       fill(root, isLogin ? loginView("Log in to give a client access", enter) : refusal(error));
-    isAsking = isLogin;
   }
 }
 
 // The link of `mcp-agent open` logs this browser in from another tab.
 for (const kind of ["focus", "visibilitychange"]) {
-  window.addEventListener(kind, () => isAsking && !document.hidden && show(), { capture: true });
+  window.addEventListener(kind, () => isLogin && !document.hidden && show(), { capture: true });
 }
 
 /** Log this browser in without leaving the request. */

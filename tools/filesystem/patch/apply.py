@@ -407,6 +407,11 @@ def _begins_line(text: str, at: int) -> bool:
     return at == 0 or text[at - 1] == "\n"
 
 
+def regions_of(edits: Sequence[TextEdit]) -> list[Region]:
+    """Where edits, which are in order, change a text."""
+    return _merge((), edits)
+
+
 def _merge(regions: Sequence[Region], edits: Sequence[TextEdit]) -> list[Region]:
     """The regions of earlier edits and of `edits`, which are about the text as it was after those."""
     # Both lists are about the text in the middle: (start, end, how much longer before it, how much longer after it).
