@@ -23,6 +23,8 @@ LEAN = "lean"
 # Elsewhere it is below the home folder on every system.
 _ON_WINDOWS = {"zed": r"%APPDATA%\Zed\settings.json"}
 _TEXT = {"X-MCP-Agent-Form": "text"}
+# Of those that have no command which connects: they connect when they start, and the daemon says so.
+_AUDIT = "start it; then `mcp-agent audit --event connect` names"
 # Otherwise Codex makes one call after the other.
 _PARALLEL = {"supports_parallel_tool_calls": True}
 
@@ -144,7 +146,7 @@ CLIENTS: tuple[Client, ...] = (
             tools=lambda names: {"tools": {name: {"approval_mode": "approve"} for name in names}},
         ),
         long_results="shows its model 12 KB, and cuts the middle out of what is longer",
-        check="codex mcp list",
+        check=f"{_AUDIT} codex-mcp-client",
     ),
     Client(
         id="gemini-cli",
@@ -185,7 +187,7 @@ CLIENTS: tuple[Client, ...] = (
         ),
         aliases=("copilot",),
         long_results="shows its model up to 16 KB; of a longer result 500 characters",
-        check="copilot mcp list",
+        check=f"{_AUDIT} copilot-cli",
     ),
     Client(
         id="opencode",
@@ -218,7 +220,7 @@ CLIENTS: tuple[Client, ...] = (
         http=lambda url, token: {"transport": {"type": "streamableHttp", "url": url, "headers": _bearer(token)}},
         stdio=lambda command, arguments: {"transport": {"type": "stdio", **_command(command, arguments)}},
         long_results="shows its model up to 8 KB of JSON, and cuts the middle out of what is longer",
-        check="cline config mcp",
+        check=f"{_AUDIT} @cline/core",
     ),
     Client(
         id="qwen-code",
