@@ -118,6 +118,7 @@ def compose_daemon(
         paths,
         sessions=sessions,
         yield_ms=config.yield_ms,
+        checks_syntax=config.syntax_checks,
         journal=journal,
         engine=engine,
         pruner=pruner,

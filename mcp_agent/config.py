@@ -50,6 +50,7 @@ class Config(Struct, frozen=True):
     artifacts_days: int
     text_bytes: int
     yield_ms: int
+    syntax_checks: bool
     max_sessions: int
     session_age_s: int
     session_spool_mib: int

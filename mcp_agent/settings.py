@@ -301,6 +301,7 @@ SETTINGS = (
         45_000,
         "milliseconds after which a command of an MCP client becomes a session; 0 means never",
     ),
+    Setting("syntax_checks", _SWITCH, True, "false does not look for new syntax errors after a change of a file"),
     Setting("max_sessions", _number(1), 10, "most sessions that run at the same time"),
     Setting("session_age_s", _number(1), 3600, "seconds after which a session is stopped"),
     Setting(

@@ -161,6 +161,8 @@ class ToolContext(Struct, eq=False):
     most_wait_ms: int = 30_000
     # How much text the result has room for: a tool that can go on need not give more. None: a message's.
     text_room: TextRoom | None = None
+    # Whether a change of a file is looked at for new syntax errors.
+    checks_syntax: bool = True
     # Whether a model is given the result as text: an edit that can mean only one place is made.
     is_for_model: bool = False
     artifacts: Artifacts = field(default_factory=NoArtifacts)

@@ -99,6 +99,8 @@ class TextClient(NamedTuple):
     longest_wait_s: int = _SHORT_WAIT_S
     # Whether its model sees an image; else it is given the bytes as text.
     shows_images: bool = True
+    # Whether its model is shown all arguments of a call that failed, beside our text.
+    echoes_arguments: bool = False
 
 
 TEXT_CLIENTS = (
@@ -109,8 +111,8 @@ TEXT_CLIENTS = (
     # It has 12,000 with a head of its own. It bears 300 s, whatever it is told.
     TextClient("codex-mcp-client", 11_900, longest_wait_s=280),
     # Ten minutes.
-    TextClient("gemini-cli-mcp-client*", longest_wait_s=300),
-    TextClient("qwen-cli-mcp-client*", 24_900, 990, longest_wait_s=300),
+    TextClient("gemini-cli-mcp-client*", longest_wait_s=300, echoes_arguments=True),
+    TextClient("qwen-cli-mcp-client*", 24_900, 990, longest_wait_s=300, echoes_arguments=True),
     # 180 s.
     TextClient("copilot-cli", 16_000, needs_handshake=True, longest_wait_s=160),
     TextClient("github-copilot-developer", 16_000),
@@ -157,6 +159,11 @@ def needs_handshake(name: str) -> bool:
 def shows_images(name: str) -> bool:
     client = text_client(name)
     return client is None or client.shows_images
+
+
+def echoes_arguments(name: str) -> bool:
+    client = text_client(name)
+    return client is not None and client.echoes_arguments
 
 
 def _is_named(pattern: str, name: str) -> bool:

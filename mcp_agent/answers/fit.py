@@ -21,11 +21,13 @@ from mcp_agent.answers.budget import (
     Budget,
     TextLimit,
     choose_form,
+    echoes_arguments,
     shows_images,
     text_limit,
     utf8,
 )
 from mcp_agent.answers.compact import Short
+from mcp_agent.answers.echoed_errors import shorten_error
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
 from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, largest, text_of
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
@@ -323,6 +325,8 @@ def _write(reply: ToolReply, value: Object, budget: Budget) -> tuple[Written, bo
         return content.media, True
     if budget.form == "text":
         text = reply.render()
+        if isinstance(reply.answer, ToolError) and echoes_arguments(caller.client):
+            text = shorten_error(text, budget.call.arguments)
         return text, budget.text.holds(text)
     encoded = orjson.dumps(value)
     if len(encoded) * 3 <= MOST_RESULT_BYTES or budget.is_never_cut:

@@ -130,6 +130,7 @@ class SharedContext(Struct, frozen=True):
             artifacts=CallerArtifacts(self.artifacts, caller.owner, partial(self.gate.opens_artifact, caller.access)),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             most_wait_ms=shared.most_wait_ms if call.report is None else longest_wait_s(caller.client) * 1000,
+            checks_syntax=shared.checks_syntax,
             sessions=shared.sessions,
             journal=shared.journal,
             revs=shared.revs,

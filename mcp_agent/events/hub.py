@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from typing import Literal
@@ -125,13 +125,6 @@ class EventHub:
         for cursor in self.cursors:
             cursor.notify(log)
 
-    def skip(self, log: OutputLog, hearing: Container[OutputCursor]) -> None:
-        """The present output of `log` is new only to the cursors in `hearing`."""
-        for cursor in self.cursors:
-            if cursor not in hearing:
-                self.begin(cursor)
-                cursor.skip(log)
-
     def notify_exit(self, log: OutputLog, exit_code: int, signal: str | None, ended_by: EndedBy | None = None) -> None:
         """The leader has ended, and all that it printed is in the log."""
         log.exit = Exit(self._take_number(), log.end, exit_code, signal, ended_by)
@@ -177,9 +170,9 @@ class EventHub:
         return subscription
 
     @property
-    def has_listeners(self) -> bool:
-        """Whether a client on an MCP wire has an open stream on which it may hear of sessions."""
-        return any(subscription.hears_sessions for subscription in self._subscriptions)
+    def listening(self) -> set[OutputCursor]:
+        """The cursors of clients on MCP wires with an open stream on which they may hear of sessions."""
+        return {subscription.cursor for subscription in self._subscriptions if subscription.hears_sessions}
 
     def add(self, subscription: Subscription) -> None:
         self._subscriptions.add(subscription)

@@ -57,8 +57,9 @@ class Box(Struct, eq=False):
     off: tuple[str, ...] = ()
     load: float = 0.0
     sessions: int = 0
-    # The number of the newest event of its sessions.
+    # The number of the newest event of its sessions, and of the last one before it joined.
     events: int = 0
+    joined_after: int = 0
     calls: int = 0
     heard_at: float = 0.0
 
@@ -199,7 +200,7 @@ class Directory:
             if about.tools not in self.tool_sets:
                 return False
             box.labels, box.off, box.directory, box.version = about.labels, about.off, about.directory, about.version
-            box.facts = beat.facts
+            box.facts, box.joined_after = beat.facts, about.joined_after
             self._put(box, about.tools)
         elif box.facts != beat.facts:
             return False

@@ -56,7 +56,7 @@ class FleetEvents(EventsWire):
         if asked.session_id is not None and box is not None:
             position = None if positions is None else positions.get(box)
             if position is not None and position.boot != self._directory.boxes[box].boot:
-                yield _end_with(gap_frame(f"{box} was restarted; the output of its earlier sessions is gone", box=box))
+                yield _end_with(gap_frame(f"{box} was restarted, and its sessions have ended", box=box))
                 return
             await self._open_session(watch, asked.session_id, asked.since)
         # It follows no log of this daemon, but the hub ends it when the client may not hear any more.

@@ -91,7 +91,7 @@ class FleetOutput:
         self.bus = bus
         self.directory = directory
         self.calls = calls
-        self._watches: set[OutputWatch] = set()
+        self.watches: set[OutputWatch] = set()
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         bus.serve(EVERY_OUTPUT, self._hear)
@@ -111,12 +111,6 @@ class FleetOutput:
         """
         return OutputWatch(self, f"w{next(self._numbers)}", box, session, positions, is_newest=is_newest)
 
-    def add(self, watch: OutputWatch) -> None:
-        self._watches.add(watch)
-
-    def discard(self, watch: OutputWatch) -> None:
-        self._watches.discard(watch)
-
     async def _hear(self, message: Message) -> None:
         name = message.subject.split(".")[1]
         try:
@@ -124,15 +118,15 @@ class FleetOutput:
         except BadMessage as error:
             log.warning("output of %s cannot be read: %s", name, error)
             return
-        for watch in tuple(self._watches):
+        for watch in tuple(self.watches):
             watch.hear(name, output)
 
     def _consider(self, name: str) -> None:
         """A box was heard of, or has left."""
-        for watch in tuple(self._watches):
+        for watch in tuple(self.watches):
             watch.consider(name)
         box = self.directory.boxes.get(name)
-        if box is not None and box.sessions and any(watch.follows(box) for watch in self._watches):
+        if box is not None and box.sessions and any(watch.follows(box) for watch in self.watches):
             # So it publishes on.
             self._own(self._want(box))
 
@@ -152,13 +146,16 @@ class _Progress(Struct, eq=False):
     boot: str
     # None: it has not begun.
     number: int | None
-    # Of a session: where it begins.
+    # Where it begins: of a session, at this offset; of those that begin after this event, with their first byte.
     since: int | None = None
+    begun_after: int = 0
     # Whether sessions ran there when it was last heard of.
     is_busy: bool = False
     # The box does not let us hear of its sessions.
     is_off: bool = False
     task: asyncio.Task[None] | None = None
+    # What the box told of while it was read: the answer may be older.
+    told: int = 0
 
 
 class OutputWatch:
@@ -180,7 +177,6 @@ class OutputWatch:
         self._box, self._session = box, session
         self._is_newest = is_newest
         self._is_resumed = positions is not None
-        self._began_at = _now()
         # Where the client is, and how far the reads are.
         self._positions = dict(positions or {})
         # Sessions may have run since.
@@ -202,7 +198,7 @@ class OutputWatch:
 
     def start(self) -> None:
         """Begin on all boxes that have something to say, and listen to those that will."""
-        self._output.add(self)
+        self._output.watches.add(self)
         for name in [self._box] if self._box is not None else list(self._directory.boxes):
             self.consider(name, is_start=True)
 
@@ -212,7 +208,7 @@ class OutputWatch:
         self._has_items.set()
 
     def close(self) -> None:
-        self._output.discard(self)
+        self._output.watches.discard(self)
         for progress in self._progress.values():
             if progress.task is not None:
                 progress.task.cancel()
@@ -228,11 +224,6 @@ class OutputWatch:
             if item.position is not None:
                 self._positions[item.box] = item.position
             yield item
-
-    @property
-    def positions(self) -> dict[str, StreamPosition]:
-        """Where the client is on each box."""
-        return dict(self._positions)
 
     def id_line(self, box: str) -> bytes:
         """The line of the id of an event of `box`, with %d for its number."""
@@ -251,9 +242,12 @@ class OutputWatch:
     def hear(self, name: str, output: Output) -> None:
         """What a box has published. Taken as it is only if nothing before it is missing."""
         progress = self._progress.get(name)
-        if progress is None or progress.number is None or progress.boot != output.boot or progress.is_off:
+        if progress is None or progress.boot != output.boot or progress.is_off:
             return
-        if progress.task is not None or output.last <= progress.number:
+        if progress.task is not None:
+            progress.told = max(progress.told, output.last)
+            return
+        if progress.number is None or output.last <= progress.number:
             return
         if output.after > progress.number or not output.rows or len(self._items) >= _MOST_ITEMS:
             self._catch_up(name, progress)
@@ -287,15 +281,17 @@ class OutputWatch:
             self._note_restart(box, progress)
         progress.is_off, progress.is_busy = False, box.sessions > 0
         is_behind = progress.number is None or box.events > progress.number or (is_start and box.sessions > 0)
-        if is_behind and progress.task is None:
+        if progress.task is not None:
+            progress.told = max(progress.told, box.events)
+        elif is_behind:
             self._catch_up(name, progress)
 
     def _begin(self, box: Box) -> _Progress:
         if self._is_resumed:
             # It had no session before.
-            return _Progress(box.boot, 0)
+            return _Progress(box.boot, box.joined_after)
         if box.sessions:
-            return _Progress(box.boot, None)
+            return _Progress(box.boot, None, begun_after=box.events)
         # Nothing runs there, so all that will be said comes after this.
         if box.events:
             self._positions[box.name] = StreamPosition(box.boot, box.events)
@@ -312,10 +308,10 @@ class OutputWatch:
         was_busy = progress.is_busy or progress.task is not None
         if progress.task is not None:
             progress.task.cancel()
-        progress.boot, progress.number, progress.task = box.boot, 0, None
-        position = StreamPosition(box.boot, 0)
+        progress.boot, progress.number, progress.task = box.boot, box.joined_after, None
+        position = StreamPosition(box.boot, box.joined_after)
         if was_busy or self._session is not None:
-            reason = f"{box.name} was restarted; the output of its earlier sessions is gone"
+            reason = f"{box.name} was restarted, and its sessions have ended"
             self._offer(Missed(box.name, position, reason, is_end=self._session is not None))
         else:
             self._offer(Printed(box.name, position, []))
@@ -344,6 +340,7 @@ class OutputWatch:
         """Read what a box has until that is all, or it cannot be reached for long."""
         pause_s, is_whole = _FIRST_PAUSE_S, False
         while not is_whole:
+            progress.told = 0
             try:
                 question = self._question(progress, _READ_BYTES)
                 answer = await self._output.calls.read(name, progress.boot, question, Output)
@@ -364,7 +361,8 @@ class OutputWatch:
             else:
                 item = self._printed(name, progress, answer, progress.number or 0)
                 is_first = progress.number is None
-                progress.number, is_whole, pause_s = answer.last, answer.is_whole, _FIRST_PAUSE_S
+                progress.number, pause_s = answer.last, _FIRST_PAUSE_S
+                is_whole = answer.is_whole and progress.told <= answer.last
                 if item.rows or is_first:
                     await self._put(item)
                 continue
@@ -372,11 +370,9 @@ class OutputWatch:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _question(self, progress: _Progress, most_bytes: int) -> ReadOutput:
-        age_s = None
-        if progress.number is None and self._session is None:
-            age_s = round(_now() - self._began_at, 3)
+        begun_after = progress.begun_after if progress.number is None and self._session is None else None
         return ReadOutput(
-            self._name, progress.number, self._session, progress.since, age_s, most_bytes, self._is_newest
+            self._name, progress.number, self._session, progress.since, begun_after, most_bytes, self._is_newest
         )
 
     def _printed(self, name: str, progress: _Progress, output: Output, after: int) -> Printed:
@@ -398,7 +394,3 @@ class OutputWatch:
             self._has_room.clear()
             await self._has_room.wait()
         self._offer(item)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

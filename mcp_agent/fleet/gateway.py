@@ -27,7 +27,7 @@ from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.messages import LEAST_PAYLOAD_BYTES
 from mcp_agent.fleet.remote_tools import BOX, RemoteTool, remote_tools
-from mcp_agent.fleet.session_tail import LINGER_S, SessionTail
+from mcp_agent.fleet.session_tail import LOOK_EVERY_S, SessionTail
 from mcp_agent.fleet.subjects import boxes_in
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
@@ -59,7 +59,7 @@ class Gateway:
         credentials: Path | None,
         name: str,
         *,
-        linger_s: float = LINGER_S,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         """Raises FleetError for an address that cannot be used."""
         self.name = name
@@ -74,7 +74,7 @@ class Gateway:
         self.bus.on_connected = self.directory.ask_everybody
         self.calls = BoxCalls(self.bus, self.directory, name)
         self.output = FleetOutput(self.bus, self.directory, self.calls)
-        self._linger_s = linger_s
+        self._look_every_s = look_every_s
         self._tail: SessionTail | None = None
         self.gate: Gate | None = None
         # Calls of the gateway's own tools, by id.
@@ -116,12 +116,7 @@ class Gateway:
     async def join(self, daemon: Daemon) -> None:
         """Connect, once NATS can be reached, and offer the tools of the boxes from then on. Raises FleetError."""
         self.directory.on_change = daemon.refresh_catalog
-        self._tail = SessionTail(
-            daemon.hub,
-            self.directory,
-            lambda positions: self.output.watch(positions=positions, is_newest=True),
-            self._linger_s,
-        )
+        self._tail = SessionTail(daemon.hub, lambda: self.output.watch(is_newest=True), self._look_every_s)
         daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **self.bus.facts}
         await self.bus.start()
 

@@ -71,6 +71,7 @@ class Member:
         self._labels = dict(config.label)
         self._daemon = daemon
         self._is_joined = False
+        self._joined_after = 0
         self._copies = MemberCopies(daemon)
         self._calls = MemberCalls(self._copies.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
         self._output = MemberOutput(daemon, bus, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
@@ -97,6 +98,7 @@ class Member:
     async def _enter(self) -> None:
         """Take the name at the first connection; say at each that this box is there. Raises FleetError, BusError."""
         if not self._is_joined:
+            self._joined_after, self._described = self._daemon.hub.last_number, None
             await self._check_name()
         await self._beat(with_facts=True)
         if not self._is_joined:
@@ -210,7 +212,7 @@ class Member:
             names = {tool.name for tool in visible}
             off = tuple(name for name in self._daemon.gate.catalog.by_name if name not in names)[:_MOST_OFF]
             directory = str(self._daemon.directory)
-            about = About(self._labels, directory, __version__, platform.node(), digest(tools), off)
+            about = About(self._labels, directory, __version__, platform.node(), digest(tools), off, self._joined_after)
             self._described = about, tools
         return self._described
 

@@ -106,8 +106,7 @@ class ArrivingFile:
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.turn = asyncio.Lock()
-        self.patience = asyncio.timeout(IDLE_S)
-        self.is_whole = asyncio.Event()
+        self.has_more = asyncio.Event()
         self._descriptor = descriptor
         self._size = size
         self._offset = 0
@@ -128,11 +127,15 @@ class ArrivingFile:
             return CopyFailed(f"the next piece begins at {self._offset}, not at {piece.offset}")
         return PieceWritten()
 
-    def note_progress(self) -> None:
-        if self._offset >= self._size:
-            self.is_whole.set()
-        else:
-            self.patience.reschedule(asyncio.get_running_loop().time() + IDLE_S)
+    async def wait_until_whole(self) -> None:
+        """Until the last piece has come. Raises IoError if nothing comes for long."""
+        while self._offset < self._size:
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    await self.has_more.wait()
+            except TimeoutError:
+                raise IoError(f"nothing more of the file has come for {IDLE_S:g} s", hint="copy it again") from None
+            self.has_more.clear()
 
 
 class MemberCopies:
@@ -186,7 +189,7 @@ class MemberCopies:
                 with disk.open_descriptor(staged, disk.NEW_FLAGS) as descriptor:
                     arriving = self._arriving[ticket] = ArrivingFile(descriptor, size)
                     try:
-                        await _wait_until_whole(arriving)
+                        await arriving.wait_until_whole()
                     finally:
                         del self._arriving[ticket]
                         async with arriving.turn:
@@ -225,7 +228,7 @@ class MemberCopies:
             if question.ticket not in self._arriving:
                 return CopyGone()
             answer = await _in_thread(arriving.take, question)
-            arriving.note_progress()
+            arriving.has_more.set()
             return answer
 
 
@@ -255,17 +258,6 @@ class _CopyGate(Gate):
 
     def form(self, access: Access) -> Shape:
         return "json"
-
-
-async def _wait_until_whole(arriving: ArrivingFile) -> None:
-    """Until the last piece has come. Raises IoError if nothing comes for long."""
-    try:
-        async with arriving.patience:
-            # An empty file is whole at once.
-            arriving.note_progress()
-            await arriving.is_whole.wait()
-    except TimeoutError:
-        raise IoError(f"nothing more of the file has come for {IDLE_S:g} s", hint="copy it again") from None
 
 
 async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:

@@ -199,12 +199,13 @@ class MemberOutput:
         if session is not None and (found := hub.log(session)) is not None:
             cursor.add(found, found.end if question.since is None else found.absolute(question.since))
             return cursor, 0
-        if question.age_s is None:
-            raise BadMessage("output is read after a number, from an offset of a session, or since an age")
-        young = (each.log for each in self._sessions.all if each.age_s <= (question.age_s or 0.0))
-        first = min((each.next_number(0) - 1 for each in young), default=hub.last_number)
-        hub.resume(cursor, first)
-        return cursor, first
+        if question.begun_after is None:
+            raise BadMessage("output is read after a number, from an offset of a session, or from now on")
+        for each in hub.logs:
+            is_new = each.offset_after(question.begun_after) == 0
+            if is_new or each.exit is None:
+                cursor.add(each, 0 if is_new else each.end)
+        return cursor, 0
 
     def _read_sessions(self, question: ReadSessions) -> Sessions:
         if question.session is None:

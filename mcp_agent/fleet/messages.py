@@ -99,6 +99,8 @@ class About(Struct, frozen=True):
     tools: _Short
     # The names of tools that it has and lets no gateway use.
     off: Annotated[tuple[_Short, ...], Meta(max_length=500)] = ()
+    # The number of the last event before it joined: of sessions of an earlier start, which are no news.
+    joined_after: _Count = 0
 
 
 class Beat(Struct, frozen=True, tag="beat", omit_defaults=True):
@@ -309,7 +311,8 @@ class Output(Struct, frozen=True, tag="output", omit_defaults=True):
 
 
 class ReadOutput(Struct, frozen=True, tag="output", omit_defaults=True):
-    """Output after a number; of one session, or from an offset of it on; or that of sessions younger than an age.
+    """Output after a number; of one session, or from an offset of it on; or from now on, and all of sessions that began
+    after a number.
 
     It also says that this gateway wants output to be published. `watcher` is who reads on: for its sake a child may be
     kept waiting. `is_newest`: of much, only the end is worth reading.
@@ -319,7 +322,7 @@ class ReadOutput(Struct, frozen=True, tag="output", omit_defaults=True):
     after: _Count | None = None
     session: _Short | None = None
     since: int | None = None
-    age_s: float | None = None
+    begun_after: _Count | None = None
     most_bytes: _Count = 0
     is_newest: bool = False
 

@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from mcp_agent.answers.budget import TEXT_CLIENTS
+from mcp_agent.answers.echoed_errors import shorten_error
 from mcp_agent.app import compose_daemon
-from mcp_agent.calls.call import Call, Caller, Success
+from mcp_agent.calls.call import Call, Caller, Failure, Success
 from mcp_agent.config import load
 from mcp_agent.daemon import Daemon
 from registry.gate import Access
@@ -82,6 +83,35 @@ async def test_a_size_that_is_named_is_honoured_and_else_a_file_ends_within_what
     assert content.endswith("\n")
     asked = await _call(host, client, "fs_read", path=str(tmp_path / "file"), max_bytes=1_000_000)
     assert asked.partition("\n")[2] == text
+
+
+async def test_a_refused_edit_names_the_argument_where_the_client_shows_its_value(host: Daemon, tmp_path: Path) -> None:
+    """Gemini CLI and Qwen Code put all arguments of a failed call before their model."""
+    file = tmp_path / "a.py"
+    file.write_text("".join(f"def f{number}(x):\n    return x + {number}\n\n" for number in range(200)))
+    operations = [
+        {"type": "replace_first", "pattern": file.read_text().replace("f7(", "g7("), "replacement": "z" * 8_000},
+    ]
+    said = {}
+    for client in ("claude-code", "gemini-cli-mcp-client", "qwen-cli-mcp-client-devbox"):
+        caller = Caller("owner", Access(), "http", client)
+        call = Call("test", caller, "fs_patch", {"path": str(file), "operations": operations})
+        outcome = await host.dispatcher.call(call)
+        assert isinstance(outcome, Failure)
+        said[client] = str(outcome.written)
+    claude, gemini, qwen = said.values()
+    assert gemini == qwen
+    assert "the text 'def f0(x):" in claude
+    assert "operation 1: the text operations[0].pattern is not in " in gemini
+    assert len(gemini) < min(len(claude), 700)
+    # What differs is said all the same.
+    assert "def g7(x):" in claude[-200:]
+    assert gemini.endswith(claude[-100:])
+
+
+@pytest.mark.parametrize("text", ["'" * 50_000, "x" * 50_000, "'a'\n" * 20_000, '"' + "\\" * 50_000])
+def test_any_error_is_shortened(text: str) -> None:
+    assert len(shorten_error(text, {"a": text, "b": [{"c": text}] * 1_000})) <= 1_000
 
 
 async def test_a_client_that_would_show_the_bytes_of_an_image_is_sent_a_sentence(host: Daemon, tmp_path: Path) -> None:

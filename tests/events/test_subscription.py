@@ -39,17 +39,6 @@ async def test_a_client_that_reads_late_hears_all_since_it_came_and_costs_no_off
     assert await _hear(successor, 1) == [("lasting", "more\n")]
 
 
-async def test_what_is_no_news_to_a_client_is_left_out_although_it_reads_late() -> None:
-    hub = EventHub()
-    stayed, new = hub.subscribe(lambda: True), hub.subscribe(lambda: True)
-    log = _log(hub, "s1")
-    _print(hub, log, "missed\n")
-    hub.skip(log, {stayed.cursor})
-    _print(hub, log, "said now\n")
-    assert await _hear(stayed, 1) == [("s1", "missed\nsaid now\n")]
-    assert await _hear(new, 1) == [("s1", "said now\n")]
-
-
 def _log(hub: EventHub, session_id: str) -> OutputLog:
     log = OutputLog(session_id, Path(), 0)
     hub.add_log(log)

@@ -50,7 +50,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def gateway(fleet: Fleet) -> Daemon:
-    return _daemon(fleet.gateway())
+    return fleet.gateway().running
 
 
 async def test_a_copied_file_is_the_same_and_can_be_taken_back(gateway: Daemon, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_what_arrives_is_written_once_in_order_and_as_it_was_sent(tmp_path
 
 async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path) -> None:
     with _own_fleet(tmp_path) as (fleet, _):
-        gateway, source = _daemon(fleet.programs[2]), tmp_path / "source"
+        gateway, source = fleet.programs[2].running, tmp_path / "source"
         source.write_text("x")
         assert "sha256" in await copy(gateway, source, tmp_path / "target")
         fleet.programs[1].kill()
@@ -230,7 +230,7 @@ async def test_a_copy_to_or_from_a_box_that_is_gone_fails_at_once(tmp_path: Path
 async def test_a_copy_whose_box_is_killed_is_an_error_and_leaves_nothing(tmp_path: Path, number: int) -> None:
     """Of a restarted receiver, what had arrived is gone from its state folder, too; and a new copy succeeds."""
     with _own_fleet(tmp_path) as (fleet, _):
-        gateway = _daemon(fleet.programs[2])
+        gateway = fleet.programs[2].running
         copied, source, target = await _interrupted_copy(fleet, lambda: _restart(fleet.programs[number]))
         assert "error" in copied, copied
         assert not target.exists()
@@ -255,7 +255,7 @@ async def test_a_copy_goes_on_when_the_nats_server_is_killed(tmp_path: Path) -> 
 async def test_a_copy_whose_caller_leaves_ends_and_leaves_nothing(tmp_path: Path) -> None:
     with _own_fleet(tmp_path) as (fleet, _):
         source, target = _large_file(tmp_path, SIZES_MIB[0]), tmp_path / "target"
-        copying = asyncio.create_task(copy(_daemon(fleet.programs[2]), source, target))
+        copying = asyncio.create_task(copy(fleet.programs[2].running, source, target))
         await _begun(copying, fleet)
         copying.cancel()
         await asyncio.wait({copying})
@@ -266,7 +266,7 @@ async def test_a_file_that_changes_while_it_is_copied_is_not_put_in_its_place(tm
     with _own_fleet(tmp_path) as (fleet, _):
         for size_mib in SIZES_MIB:
             source, target = _large_file(tmp_path, size_mib), tmp_path / f"target-{size_mib}"
-            copying = asyncio.create_task(copy(_daemon(fleet.programs[2]), source, target))
+            copying = asyncio.create_task(copy(fleet.programs[2].running, source, target))
             await _begun(copying, fleet)
             with source.open("r+b") as opened:
                 opened.write(b"changed")
@@ -289,7 +289,7 @@ async def test_with_credentials_nobody_reads_without_the_ticket_of_an_offer(tmp_
     with nats_server(tmp_path, keys.server_accounts()) as server, running_fleet(tmp_path, server.url) as fleet:
         for name in ("one", "two"):
             fleet.member(name, "--no-listen", "--creds", str(files[name]))
-        gateway = _daemon(fleet.gateway("gw", "--creds", str(files["gw"])))
+        gateway = fleet.gateway("gw", "--creds", str(files["gw"])).running
         assert (await copy(gateway, source, target))["bytes"] == 2_000_000
         assert target.read_bytes() == source.read_bytes()
         async with gateway.http() as client:
@@ -319,7 +319,7 @@ async def copy(
 
 async def _interrupted_copy(fleet: Fleet, interrupt: Callable[[], None]) -> tuple[dict[str, Any], Path, Path]:
     """What a copy gives during which `interrupt` was called, after some of the file had arrived and before all had."""
-    gateway, folder = _daemon(fleet.programs[2]), fleet.folder
+    gateway, folder = fleet.programs[2].running, fleet.folder
     for size_mib in SIZES_MIB:
         source, target = _large_file(folder, size_mib), folder / f"target-{size_mib}"
         copying = asyncio.create_task(copy(gateway, source, target))
@@ -383,8 +383,3 @@ def _audited(fleet: Fleet, box: str, tool: str, path: Path) -> dict[str, Any]:
             if line.get("tool") == tool and line["args"].get("path") == str(path):
                 return line
     return {}
-
-
-def _daemon(program: Program) -> Daemon:
-    assert program.daemon is not None
-    return program.daemon

@@ -84,15 +84,6 @@ async def test_a_request_that_nobody_serves_fails_at_once(server: NatsServer) ->
             await gateway.request("who", b"", 3_600)
 
 
-async def test_a_request_without_an_answer_times_out(server: NatsServer) -> None:
-    async def stay_silent(message: Message) -> None:
-        pass
-
-    async with connected(server.url, a=stay_silent), connected(server.url) as gateway:
-        with pytest.raises(TimedOut):
-            await gateway.request("a", b"", 0.05)
-
-
 async def test_messages_of_one_subscription_are_served_side_by_side(server: NatsServer) -> None:
     together = asyncio.Barrier(20)
 

@@ -30,9 +30,7 @@ def gateway(fleet: Fleet) -> Daemon:
     """With two boxes, of which one has a label."""
     fleet.member("one", labels=("gpu=1", "zone=eu"))
     fleet.member("two", labels=("zone=eu",))
-    daemon = fleet.gateway().daemon
-    assert daemon is not None
-    return daemon
+    return fleet.gateway().running
 
 
 async def test_a_call_runs_on_the_box_that_is_named(gateway: Daemon) -> None:
@@ -326,8 +324,7 @@ async def test_the_box_and_the_gateway_each_write_an_audit_line_under_one_id(gat
 
 
 async def test_a_gateway_answers_as_the_box_does_and_never_with_another_box(gateway: Daemon, fleet: Fleet) -> None:
-    direct = fleet.member("three", "--port", "0").daemon
-    assert direct is not None
+    direct = fleet.member("three", "--port", "0").running
     await eventually(lambda: call(gateway, "boxes"), lambda found: found["total"] == 3)
     for path, headers in (
         ("/rpc", {}),

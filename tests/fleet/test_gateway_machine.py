@@ -23,8 +23,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def gateway(fleet: Fleet) -> Daemon:
-    daemon = fleet.gateway().daemon
-    assert daemon is not None
+    daemon = fleet.gateway().running
     (daemon.home / "own.txt").write_text("of the gateway\n")
     return daemon
 

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.messages import Beat, Leaves, Who, encode
-from tests.support.daemon import COMMAND, Daemon, command, environment
+from tests.support.daemon import COMMAND, command, environment
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import nats_server
 from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
@@ -25,11 +25,6 @@ from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         yield fleet
-
-
-def _daemon(program: Program) -> Daemon:
-    assert program.daemon is not None
-    return program.daemon
 
 
 def _refused(fleet: Fleet, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -73,7 +68,7 @@ def test_of_two_that_join_at_the_same_time_not_both_stay(fleet: Fleet, tmp_path:
 
 async def test_no_message_ends_a_running_box(fleet: Fleet) -> None:
     """Somebody with the credentials of the box beats as an older start of it would, and asks and leaves in its name."""
-    box = _daemon(fleet.member("one", "--port", "0"))
+    box = fleet.member("one", "--port", "0").running
     bus = Bus(fleet.url, name="forger", inbox_prefix="_INBOX.box.one")
     await bus.start()
     for forged in (Beat("0", "x"), Leaves("1"), Leaves("0"), Who(boot="0"), Who(), {"age_s": 1e9, "boot": "0"}):
@@ -82,7 +77,7 @@ async def test_no_message_ends_a_running_box(fleet: Fleet) -> None:
     await bus.request("agent.one.who", encode(Who()), PATIENCE_S)
     await bus.close()
     assert (await call(box, "shell_exec", command="true"))["exit_code"] == 0
-    gateway = _daemon(fleet.gateway())
+    gateway = fleet.gateway().running
     assert (await call(gateway, "shell_exec", command="true"))["exit_code"] == 0
 
 
@@ -129,15 +124,14 @@ def test_the_table_fleet_of_config_toml_makes_a_member(fleet: Fleet, tmp_path: P
     member = Program(home, ("serve", "--no-listen"))
     member.start()
     try:
-        row = asyncio.run(call(_daemon(fleet.gateway()), "boxes"))["boxes"][0]
+        row = asyncio.run(call(fleet.gateway().running, "boxes"))["boxes"][0]
         assert (row["box"], row["labels"]) == ("configured", {"gpu": "1"})
     finally:
         member.stop()
 
 
 def test_a_switch_on_the_machine_of_a_box_without_a_port_says_that_it_holds(fleet: Fleet) -> None:
-    box = fleet.member("one", "--no-listen").daemon
-    assert box is not None
+    box = fleet.member("one", "--no-listen").running
     changed = box.cli("disable", "fs_list", "--tools-file", str(box.tools_json))
     assert (changed.returncode, "no daemon is running" in changed.stdout) == (0, False)
     assert "it follows its tools.json within a second" in changed.stdout
@@ -149,7 +143,7 @@ def test_a_switch_on_the_machine_of_a_box_without_a_port_says_that_it_holds(flee
 async def test_a_gateway_can_do_no_more_than_the_profile_for_gateways_allows(fleet: Fleet) -> None:
     fleet.member("free")
     fleet.member("careful", "--fleet-profile", "read-only", "--no-listen")
-    gateway = _daemon(fleet.gateway())
+    gateway = fleet.gateway().running
     assert (await call(gateway, "shell_exec", command="true"))["exit_code"] == 0
     error = (await call(gateway, "shell_exec", command="true", box="careful"))["error"]
     assert error["code"] == "TOOL_DISABLED"
@@ -164,8 +158,7 @@ async def test_a_tool_that_is_off_on_every_box_is_disabled_and_not_unknown(fleet
         off = {"id": "filesystem", "tools": [{"id": "fs_delete", "enabled": False}]}
         (home / "tools.json").write_text(json.dumps({"profiles": [{"id": "default", "categories": [off]}]}))
         fleet.member(box)
-    gateway = fleet.gateway().daemon
-    assert gateway is not None
+    gateway = fleet.gateway().running
     answer = (await gateway.rpc("tools/call", name="fs_delete", arguments={"path": "x"}))["result"]
     assert answer["isError"] is True
     assert answer["structuredContent"]["error"] == {
@@ -181,14 +174,14 @@ async def test_a_tool_that_is_off_on_every_box_is_disabled_and_not_unknown(fleet
 async def test_a_tool_that_one_box_has_takes_no_box(fleet: Fleet) -> None:
     fleet.member("free")
     fleet.member("careful", "--fleet-profile", "read-only", "--no-listen")
-    tools = {each["name"]: each for each in (await _daemon(fleet.gateway()).rpc("tools/list"))["result"]["tools"]}
+    tools = {each["name"]: each for each in (await fleet.gateway().running.rpc("tools/list"))["result"]["tools"]}
     assert "box" in tools["fs_read"]["inputSchema"]["properties"]
     assert "box" not in tools["shell_exec"]["inputSchema"]["properties"]
 
 
 async def test_a_dead_box_is_unreachable_for_new_calls_and_for_those_under_way(fleet: Fleet) -> None:
     member = fleet.member("one")
-    gateway = _daemon(fleet.gateway())
+    gateway = fleet.gateway().running
     mark = member.home / "begun"
     under_way = asyncio.create_task(call(gateway, "shell_exec", command="touch begun; exec sleep 600"))
     await eventually(mark.exists)
@@ -206,7 +199,7 @@ async def test_a_dead_box_is_unreachable_for_new_calls_and_for_those_under_way(f
 
 async def test_a_call_under_way_on_a_box_that_is_restarted_may_have_run_and_runs_once(fleet: Fleet) -> None:
     member = fleet.member("one")
-    gateway = _daemon(fleet.gateway())
+    gateway = fleet.gateway().running
     under_way = asyncio.create_task(call(gateway, "shell_exec", command="echo x >> begun; exec sleep 600"))
     await eventually((member.home / "begun").exists)
     member.kill()
@@ -218,7 +211,7 @@ async def test_a_call_under_way_on_a_box_that_is_restarted_may_have_run_and_runs
 
 async def test_a_box_that_hangs_delays_nobody_else(fleet: Fleet) -> None:
     stuck, other = fleet.member("stuck"), fleet.member("other")
-    gateway = _daemon(fleet.gateway())
+    gateway = fleet.gateway().running
     assert stuck.process is not None
     stuck.process.send_signal(signal.SIGSTOP)
     try:
@@ -240,7 +233,7 @@ async def test_a_box_that_hangs_delays_nobody_else(fleet: Fleet) -> None:
 async def test_a_new_call_to_a_dead_box_fails_in_50_ms_and_one_under_way_in_5_s(fleet: Fleet) -> None:
     member = fleet.member("one")
     fleet.member("two")
-    gateway = _daemon(fleet.gateway())
+    gateway = fleet.gateway().running
     under_way = asyncio.create_task(call(gateway, "shell_exec", command="touch begun; exec sleep 600", box="one"))
     await eventually((member.home / "begun").exists)
     ended_at: list[float] = []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.fleet import Program, running_fleet
+from tests.support.fleet import running_fleet
 from tests.support.nats import nats_cluster, nats_server
 
 LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
@@ -71,7 +71,7 @@ class _Runs:
 async def test_no_call_is_lost_or_runs_twice_while_the_nats_server_is_killed(tmp_path: Path) -> None:
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         fleet.member("one")
-        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log")
+        runs = _Runs(fleet.gateway().running, tmp_path / "ran.log")
 
         def restart() -> None:
             server.kill()
@@ -85,7 +85,7 @@ async def test_no_call_is_lost_or_runs_twice_while_the_nats_server_is_killed(tmp
 async def test_no_call_runs_twice_while_its_box_is_killed(tmp_path: Path) -> None:
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         member = fleet.member("one")
-        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log")
+        runs = _Runs(fleet.gateway().running, tmp_path / "ran.log")
 
         def restart() -> None:
             member.kill()
@@ -109,7 +109,7 @@ async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_
         fleet.member("two")
         # The gateway begins on another server than the boxes.
         fleet.url = servers[1].url
-        runs = _Runs(_daemon(fleet.gateway()), tmp_path / "ran.log", box="one")
+        runs = _Runs(fleet.gateway().running, tmp_path / "ran.log", box="one")
         turns = itertools.cycle(servers)
 
         def restart_one() -> None:
@@ -122,8 +122,3 @@ async def test_no_call_is_lost_or_runs_twice_while_the_servers_of_a_cluster_are_
         await runs.run_with_kills(9, restart_one)
     assert [number for number, answer in runs.outcomes.items() if answer.get("exit_code") != 0] == []
     assert runs.ran() == Counter(range(CALLS))
-
-
-def _daemon(program: Program) -> Daemon:
-    assert program.daemon is not None
-    return program.daemon

@@ -33,8 +33,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Daemon]:
         Swarm(bus, _BOXES, tools)
         await bus.start()
         try:
-            daemon = fleet.gateway().daemon
-            assert daemon is not None
+            daemon = fleet.gateway().running
             await eventually(lambda: call(daemon, "boxes"), lambda found: found["total"] == _BOXES)
             yield daemon
         finally:

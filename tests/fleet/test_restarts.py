@@ -76,8 +76,7 @@ async def _box_and_gateway(folder: Path) -> AsyncIterator[tuple[_Box, Daemon]]:
         with running_fleet(folder, server.url) as fleet:
             # In a thread: the box has to answer meanwhile.
             program = await asyncio.to_thread(fleet.gateway, "gw", boxes=1)
-            assert program.daemon is not None
-            yield box, program.daemon
+            yield box, program.running
         await box.end()
 
 

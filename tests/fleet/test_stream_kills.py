@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.event_stream import EventStream, Heard, events, text
-from tests.support.fleet import Fleet, Program, call, running_fleet
+from tests.support.fleet import Fleet, call, running_fleet
 from tests.support.nats import nats_server
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -97,7 +97,7 @@ async def test_a_gateway_that_is_killed_loses_no_byte_of_ten_sessions(tmp_path: 
         for box in ("one", "two"):
             fleet.member(box)
         first, second = fleet.gateway("gw1"), fleet.gateway("gw2")
-        sessions = await _start_sessions(_daemon(second), ("one", "two"))
+        sessions = await _start_sessions(second.running, ("one", "two"))
         if by == "all sessions on one stream":
             watchers = {_Watcher(sessions): ""}
         else:
@@ -105,13 +105,13 @@ async def test_a_gateway_that_is_killed_loses_no_byte_of_ten_sessions(tmp_path: 
         is_killed = False
 
         def find_gateway() -> Daemon:
-            return _daemon(second if is_killed else first)
+            return second.running if is_killed else first.running
 
         async with asyncio.TaskGroup() as group:
             for watcher, query in watchers.items():
                 group.create_task(watcher.watch(find_gateway, query))
-            await eventually(lambda: _streams(_daemon(first)), lambda count: count == len(watchers))
-            await _release(_daemon(second), sessions)
+            await eventually(lambda: _streams(first.running), lambda count: count == len(watchers))
+            await _release(second.running, sessions)
             # In the middle of the output.
             for watcher in watchers:
                 await watcher.wait_for(2)
@@ -125,7 +125,7 @@ async def test_a_nats_server_that_is_killed_loses_no_byte(tmp_path: Path) -> Non
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         for box in ("one", "two"):
             fleet.member(box)
-        gateway = _daemon(fleet.gateway())
+        gateway = fleet.gateway().running
         sessions = await _start_sessions(gateway, ("one", "two"))
         watcher = _Watcher(sessions)
 
@@ -146,7 +146,7 @@ async def test_a_nats_server_that_is_killed_loses_no_byte(tmp_path: Path) -> Non
 async def test_a_box_that_is_killed_is_a_declared_gap_and_heard_again(tmp_path: Path) -> None:
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         member = fleet.member("one")
-        gateway = _daemon(fleet.gateway())
+        gateway = fleet.gateway().running
         session = (await call(gateway, "shell_start_session", command="echo hello; cat"))["session_id"]
         async with (
             events(gateway, f"?session_id={session}&since=0") as of_session,
@@ -166,8 +166,12 @@ async def test_a_box_that_is_killed_is_a_declared_gap_and_heard_again(tmp_path: 
             started = await eventually(
                 lambda: call(gateway, "shell_start_session", command="echo again"), lambda found: "session_id" in found
             )
-            heard = await of_all.rest()
-    assert {each.data["session_id"] for each in heard} == {started["session_id"]}
+            heard: list[Heard] = []
+            while not heard or heard[-1].name != "shell_session_exit":
+                event = await of_all.next()
+                # On a busy machine the answer to an earlier try may have come too late.
+                assert event.data["session_id"] != session
+                heard += [event] if event.data["session_id"] == started["session_id"] else []
     assert text(heard) == "again\n"
 
 
@@ -175,7 +179,7 @@ async def test_a_box_that_is_stopped_tells_the_exits_of_its_sessions_before(tmp_
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         member = fleet.member("one")
         fleet.member("two")
-        gateway = _daemon(fleet.gateway())
+        gateway = fleet.gateway().running
         started = await call(gateway, "shell_start_session", command="echo hello; exec cat", box="one")
         session = started["session_id"]
         async with events(gateway, f"?session_id={session}&since=0") as of_session, events(gateway) as of_all:
@@ -196,18 +200,13 @@ async def _streams(daemon: Daemon) -> int:
         return int((await http.get("/health")).json()["clients"]["streams"])
 
 
-def _daemon(program: Program) -> Daemon:
-    assert program.daemon is not None
-    return program.daemon
-
-
 async def test_a_switch_or_a_revoked_token_ends_the_stream(tmp_path: Path) -> None:
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         await _check_ends(fleet)
 
 
 async def _check_ends(fleet: Fleet) -> None:
-    box, gateway = _daemon(fleet.member("one", "--port", "0")), _daemon(fleet.gateway())
+    box, gateway = fleet.member("one", "--port", "0").running, fleet.gateway().running
     session = (await call(gateway, "shell_start_session", command="cat"))["session_id"]
     query = f"?session_id={session}&since=0"
     token = gateway.cli("token", "create", "guest").stdout.splitlines()[1]

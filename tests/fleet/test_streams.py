@@ -44,17 +44,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, server: NatsServer) -> Itera
 @pytest.fixture(scope="module")
 def gateways(fleet: Fleet) -> tuple[Daemon, Daemon]:
     """Two that tests change nothing in."""
-    return _daemon(fleet.gateway("gw1")), _daemon(fleet.gateway("gw2"))
+    return fleet.gateway("gw1").running, fleet.gateway("gw2").running
 
 
 @pytest.fixture(scope="module")
 def gateway(gateways: tuple[Daemon, Daemon]) -> Daemon:
     return gateways[0]
-
-
-def _daemon(program: Program) -> Daemon:
-    assert program.daemon is not None
-    return program.daemon
 
 
 async def _start(daemon: Daemon, box: str, command: str) -> str:
@@ -205,7 +200,7 @@ async def test_a_session_that_nobody_watches_costs_no_traffic(tmp_path: Path) ->
 
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         fleet.member("one")
-        gateway = _daemon(fleet.gateway())
+        gateway = fleet.gateway().running
         spy = Bus(server.url, name="spy", inbox_prefix="_INBOX.spy")
         spy.serve("agent.*.*.read.*", note)
         await spy.start()
@@ -276,7 +271,7 @@ async def test_sessions_are_heard_with_credentials(tmp_path: Path) -> None:
         running_fleet(tmp_path, server.url) as fleet,
     ):
         fleet.member("one", "--no-listen", "--creds", str(tmp_path / "one.creds"))
-        gateway = _daemon(fleet.gateway("main", "--creds", str(tmp_path / "main.creds")))
+        gateway = fleet.gateway("main", "--creds", str(tmp_path / "main.creds")).running
         session = await _start(gateway, "one", "echo hello; cat")
         async with events(gateway, f"?session_id={session}&since=0") as stream:
             assert (await stream.next()).data["chunk"] == "hello\n"
@@ -337,7 +332,7 @@ async def test_a_client_that_stops_reading_delays_nobody_and_costs_little(tmp_pa
     size = (1024 if LONG else 160) * _MIB
     with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
         programs = [fleet.member("one"), fleet.gateway()]
-        gateway = _daemon(programs[1])
+        gateway = programs[1].running
         session = await _start(gateway, "one", f"read go; yes | head -c {size}")
         query = f"?session_id={session}&since=0"
         async with contextlib.AsyncExitStack() as stack:
@@ -359,4 +354,4 @@ async def test_a_client_that_stops_reading_delays_nobody_and_costs_little(tmp_pa
 
 
 def _resident_bytes(program: Program) -> int:
-    return int(Path(f"/proc/{_daemon(program).process.pid}/statm").read_text().split()[1]) * 4_096
+    return int(Path(f"/proc/{program.running.process.pid}/statm").read_text().split()[1]) * 4_096

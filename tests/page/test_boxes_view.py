@@ -29,9 +29,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def gateway(fleet: Fleet) -> Daemon:
-    daemon = fleet.gateway().daemon
-    assert daemon is not None
-    return daemon
+    return fleet.gateway().running
 
 
 async def test_all_boxes_are_listed_with_labels_load_and_what_runs(browser: Browser, gateway: Daemon) -> None:

@@ -36,6 +36,11 @@ class Program:
     process: subprocess.Popen[bytes] | None = None
     daemon: Daemon | None = None
 
+    @property
+    def running(self) -> Daemon:
+        assert self.daemon is not None
+        return self.daemon
+
     def start(self) -> Daemon:
         self.home.mkdir(parents=True, exist_ok=True)
         stderr = self.home / "daemon.stderr"

@@ -17,6 +17,7 @@ from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview, render_cha
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.filesystem.patched_files import PatchedFiles, apply_patch
+from tools.filesystem.syntax import new_error
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import quantity, short_path
@@ -82,8 +83,8 @@ def fs_patch(
             replaced_by="patch",
         ),
     ],
-    dry_run: Annotated[bool, Field(description="Show what would change.")] = False,
-    diff: Annotated[bool, Field(description="Show the diff.")] = False,
+    dry_run: bool = False,
+    diff: Annotated[bool, Field(description="Show it.")] = False,
     if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
     patch: Annotated[str | None, Field(is_hidden=True)] = None,
 ) -> Patched | PatchedFiles:
@@ -135,6 +136,8 @@ def fs_patch(
         notes = work.notes()
         if ctx.is_for_model and work.has_own_endings:
             notes.append("CRLF kept")
+        if whole is not None and ctx.checks_syntax and (broken := new_error(shown, *work.texts)):
+            notes.append(broken)
         return Patched(
             path=shown,
             operations_applied=len(operations),

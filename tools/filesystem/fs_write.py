@@ -14,6 +14,7 @@ from tools.files.revisions import HASHED_BYTES, rev_of_open
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import ChangeResult, make_parents
+from tools.filesystem.syntax import MOST_CHARS, is_checked, new_error
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import quantity, short_path
@@ -28,12 +29,18 @@ class WrittenFile(ChangeResult, frozen=True):
     existed: bool | None = None
     encoding: str | None = None
     rev: str | None = None
+    notes: list[str] | None = None
 
     def render(self) -> str:
         if self.existed and not self.bytes_written and self.undo_id is None and self.why is None:
             return f"{self.path} is there already; nothing was written"
         what = "bytes written" if self.existed else "bytes written, new"
-        notes = [f"{self.bytes_written} {what}", self.encoding, f"rev {self.rev}" if self.rev else None]
+        notes = [
+            f"{self.bytes_written} {what}",
+            *(self.notes or []),
+            self.encoding,
+            f"rev {self.rev}" if self.rev else None,
+        ]
         return " · ".join([self.path, *(note for note in notes if note), self.undo_note])
 
     def summary(self) -> str:
@@ -99,6 +106,7 @@ def _write(
     *,
     appends: bool = False,
 ) -> WrittenFile:
+    before = _checked_text(ctx, shown, found, encoding)
     try:
         if found is not None and appends:
             receipt = ctx.journal.append(target, data, seen=found.status)
@@ -117,8 +125,32 @@ def _write(
         existed=None if found is None else True,
         encoding=None if encoding is UTF_8 else encoding.name,
         rev=rev,
+        notes=_syntax_notes(shown, before, data, encoding, appends=appends),
         **receipt.fields(),
     )
+
+
+def _checked_text(ctx: ToolContext, shown: str, found: OpenFile | None, encoding: Encoding) -> str | None:
+    """What a file held, to tell a new syntax error from an old one; empty where there was none. None: do not look."""
+    if not ctx.checks_syntax or not is_checked(shown):
+        return None
+    if found is None:
+        return ""
+    data = disk.read_up_to(found.descriptor, MOST_CHARS, found.status.st_size)
+    try:
+        return None if found.status.st_size > MOST_CHARS else encoding.decode(data.removeprefix(encoding.bom))
+    except UnicodeDecodeError:
+        return None
+
+
+def _syntax_notes(
+    shown: str, before: str | None, data: bytes, encoding: Encoding, *, appends: bool
+) -> list[str] | None:
+    if before is None:
+        return None
+    after = encoding.decode(data.removeprefix(encoding.bom))
+    error = new_error(shown, before or None, before + after if appends else after)
+    return [error] if error else None
 
 
 def _encode(content: str, encoding: Encoding, shown: str) -> bytes:

@@ -24,6 +24,7 @@ from tools.filesystem.patch.hunks import FileChange, malformed, place
 from tools.filesystem.patch.operations import apply_edits, place_edits, view_of
 from tools.filesystem.patch.unified import parse_unified
 from tools.filesystem.patch.v4a import is_v4a, parse_hunks, parse_v4a
+from tools.filesystem.syntax import new_error
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import InvalidParams, NoMatch, NotEncodable, NotFound, TooLarge, ToolError, from_os_error
 from tools.kit.results import quantity, short_path
@@ -383,11 +384,15 @@ def _result(ctx: ToolContext, done: list[_Done], receipt: Receipt, *, dry_run: b
             entry["to"] = file.shown
         if each.diff:
             entry["diff"] = each.diff
-        if each.notes:
-            entry["notes"] = each.notes
+        if ctx.checks_syntax and file.is_there and file.text is not None:
+            before = file.before if file.moved_from is None else file.moved_from.before
+            error = new_error(file.shown, before, file.text)
+            each.notes += [error] if error else []
         rev = None if dry_run or not file.is_there else _rev(ctx, file)
         if rev is not None:
             entry["rev"] = rev
+        if each.notes:
+            entry["notes"] = each.notes
         files.append(entry)
         where = render_changes(each.changes)
         if each.kind == "changed":

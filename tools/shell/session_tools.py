@@ -141,7 +141,8 @@ class Stopped(Result, frozen=True):
     left: tuple[str, ...] | None = None
 
     def render(self) -> str:
-        how = f"exit {self.exit_code}" + (f", signal {self.signal}" if self.signal else "")
+        # The exit code of a signal says nothing more.
+        how = f"signal {self.signal}" if self.signal else f"exit {self.exit_code}"
         return f"[session {self.session_id} {self._state} · {' · '.join([how, *self._notes])}]"
 
     def summary(self) -> str:

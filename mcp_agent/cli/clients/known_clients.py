@@ -21,6 +21,8 @@ VARIABLE = "DEVBOX_TOKEN"
 # The profile for programs that read, search and run commands themselves.
 LEAN = "lean"
 _TEXT = {"X-MCP-Agent-Form": "text"}
+# Of those that have no command which connects: they connect when they start, and the daemon says so.
+_AUDIT = "start it; then `mcp-agent audit --event connect` names"
 # Otherwise Codex makes one call after the other.
 _PARALLEL = {"supports_parallel_tool_calls": True}
 
@@ -134,7 +136,7 @@ CLIENTS: tuple[Client, ...] = (
             tools=lambda names: {"tools": {name: {"approval_mode": "approve"} for name in names}},
         ),
         long_results="shows its model 12 KB, and cuts the middle out of what is longer",
-        check="codex mcp list",
+        check=f"{_AUDIT} codex-mcp-client",
     ),
     Client(
         id="gemini-cli",
@@ -175,7 +177,7 @@ CLIENTS: tuple[Client, ...] = (
         ),
         aliases=("copilot",),
         long_results="shows its model up to 16 KB; of a longer result 500 characters",
-        check="copilot mcp list",
+        check=f"{_AUDIT} copilot-cli",
     ),
     Client(
         id="opencode",
@@ -208,7 +210,7 @@ CLIENTS: tuple[Client, ...] = (
         http=lambda url, token: {"transport": {"type": "streamableHttp", "url": url, "headers": _bearer(token)}},
         stdio=lambda command, arguments: {"transport": {"type": "stdio", **_command(command, arguments)}},
         long_results="shows its model up to 8 KB of JSON, and cuts the middle out of what is longer",
-        check="cline config mcp",
+        check=f"{_AUDIT} @cline/core",
     ),
     Client(
         id="qwen-code",

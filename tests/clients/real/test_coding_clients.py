@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from mcp_agent.cli.clients.known_clients import find_client
 from tests.clients.real.coding_client import CodingClient, coding_client
-from tests.support import ROOT
+from tests.support import ROOT, seven_steps
 from tests.support.model_server import Step
 from tests.support.programs import CODING_CLIENTS
 from tests.support.waiting import eventually_sync
@@ -20,6 +21,7 @@ from tests.support.waiting import eventually_sync
 pytestmark = pytest.mark.timeout(600)
 
 _LEAN = 13
+_SAYS_NO_FOLDER = ("cline",)
 
 
 @pytest.fixture(params=list(CODING_CLIENTS))
@@ -43,11 +45,12 @@ def test_it_lists_calls_survives_a_restart_and_sees_a_switch(client: CodingClien
             Step("shell_exec", {"command": "echo one $((20 + 1))"}),
             Step("shell_exec", {"command": "echo two $((20 + 2))"}, before=client.restart_daemon),
             Step("shell_exec", {"command": long}),
+            Step("fs_write", {"path": "notes.txt", "content": "x\n"}),
             Step(text="The end."),
         ]
     )
     printed = client.run()
-    assert len(model.seen) == 4, printed
+    assert len(model.seen) == 5, printed
     listed = _ours(model.seen[0].tools)
     assert len(listed) == _LEAN, listed
     first, second, noisy = (model.seen[number].results[-1] for number in (1, 2, 3))
@@ -58,6 +61,9 @@ def test_it_lists_calls_survives_a_restart_and_sees_a_switch(client: CodingClien
     assert "line 000001" in noisy
     assert "the end" in noisy
     assert "start_line=" in noisy, (len(noisy), noisy[len(noisy) // 2 - 200 : len(noisy) // 2 + 200])
+    # In the folder that it works in, where it says which that is.
+    where = client.daemon.home if client.name in _SAYS_NO_FOLDER else client.work
+    assert (where / "notes.txt").read_text() == "x\n"
     seen = client.daemon.cli("audit", "--event", "*").stdout
     assert "results as text" in seen
 
@@ -88,7 +94,14 @@ def test_by_way_of_ssh_it_calls_and_survives_a_restart(client: CodingClient) -> 
 def test_what_connect_names_shows_that_it_works(client: CodingClient) -> None:
     known = find_client(client.name)
     assert known is not None
-    assert "devbox" in client.ask(known.check)
+    if "`mcp-agent audit" in known.check:
+        client.model.play([Step(text="The end.")])
+        client.run()
+        assert known.check.split()[-1] in client.daemon.cli("audit", "--event", "connect").stdout
+        return
+    printed = client.ask(known.check)
+    assert "devbox" in printed
+    assert client.recording.exists(), f"it has not connected: {printed}"
 
 
 def test_a_call_ends_with_the_client_that_is_cancelled(client: CodingClient, tmp_path: Path) -> None:
@@ -101,6 +114,31 @@ def test_a_call_ends_with_the_client_that_is_cancelled(client: CodingClient, tmp
         eventually_sync(
             lambda: Path(f"/proc/{mark.read_text().strip()}").exists(), lambda there: not there, within_s=90
         )
+
+
+@pytest.mark.parametrize("client", ["claude-code"], indirect=True)
+def test_each_step_of_a_small_task_costs_no_more_than_it_must(client: CodingClient) -> None:
+    model, folder = client.model, client.work
+    seven_steps.make_project(folder)
+    steps = [*seven_steps.steps(folder), *seven_steps.steps_of_session("")]
+
+    def name_session() -> None:
+        (session,) = (found[1] for each in model.seen[-1].results if (found := re.search(r"\[session (\w+)", each)))
+        for step in steps[-2:]:
+            step.arguments["session_id"] = session
+
+    played = [Step(step.tool, step.arguments, before=name_session if step.name == "watch" else None) for step in steps]
+    model.play([*played, Step(text="The end.")])
+    printed = client.run()
+    assert len(model.seen) == len(steps) + 1, printed
+    results = [seen.results[-1] for seen in model.seen[1:]]
+    costs = {step.name: seven_steps.tokens(result) for step, result in zip(steps, results, strict=True)}
+    print(seven_steps.report(costs))
+    # The folder has a longer name than those of people, and is in three of the results.
+    spare = seven_steps.tokens(str(folder))
+    over = {step.name: costs[step.name] for step in steps if costs[step.name] > step.most_tokens + spare}
+    assert over == {}, results
+    assert sum(costs.values()) <= seven_steps.MOST_IN_ALL, seven_steps.report(costs)
 
 
 @pytest.mark.parametrize("client", ["opencode"], indirect=True)

@@ -128,8 +128,9 @@ class Patch(Struct, eq=False):
     # Whether the text has changed, and its line endings were given to what was put there.
     has_changed: bool = False
     has_own_endings: bool = False
-    # The new content, of a file that is one piece.
+    # Of a file that is one piece, the new content; and its text, before and after.
     whole: bytes | None = None
+    texts: tuple[str, str] = ("", "")
     _tasks: list[_Task] = field(default_factory=list)
     _old_line: int = 1
     _new_line: int = 1
@@ -305,6 +306,7 @@ class Patch(Struct, eq=False):
         self._old_line += old.count("\n")
         self._new_line += text.count("\n")
         self.has_changed |= text != old
+        self.texts = (old, text)
         if text == old:
             return piece
         try:
