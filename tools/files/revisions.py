@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from hashlib import blake2b
@@ -88,8 +89,11 @@ class Revs:
                 seen = decode(data, name=path, size=len(data), cut=False).text.replace("\r\n", "\n")
             except ToolError:
                 continue
-            if wanted in seen and (diff := diff_texts(seen, now, limit_chars=_DIFF_CHARS)):
-                return f"changed since rev {rev}:\n{diff}"
+            at = seen.find(wanted)
+            if at != -1 and (diff := diff_texts(seen, now, limit_chars=_DIFF_CHARS)):
+                first = seen.count("\n", 0, at) + 1
+                around = _hunks_at(diff, first, first + wanted.count("\n"))
+                return f"changed since rev {rev}:\n{around}" if around else None
         return None
 
     def check_file(self, if_rev: str, path: Path, shown: str) -> None:
@@ -112,6 +116,16 @@ class Revs:
             hint="look at what changed, then repeat the call with the new rev",
             fields=fields,
         )
+
+
+def _hunks_at(diff: str, first: int, last: int) -> str:
+    """The hunks of a diff that are about the lines from `first` to `last` of its old side."""
+    kept: list[str] = []
+    for hunk in re.split(r"^(?=@@ -)", diff, flags=re.MULTILINE):
+        begins = re.match(r"@@ -(\d+)(?:,(\d+))?", hunk)
+        if begins is not None and int(begins[1]) <= last and first < int(begins[1]) + int(begins[2] or 1):
+            kept.append(hunk)
+    return "".join(kept)
 
 
 def _diff(seen: bytes, now: bytes, shown: str) -> str:

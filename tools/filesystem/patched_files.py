@@ -261,7 +261,7 @@ class _Work:
             wanted = next((hunk.old for hunk in change.hunks if hunk.old), [])
             since = self._ctx.revs.changed_since(file.shown, "\n".join(wanted), view.shown)
             raise NoMatch(
-                error.message, hint=error.hint, fields={"nearest": since} if since else error.fields
+                error.message, hint=error.hint, fields={**error.fields, **({"since": since} if since else {})}
             ) from None
         edits = place_edits(view, placed.edits)
         new = apply_edits(old, edits)

@@ -44,7 +44,7 @@ def test_a_receipt_has_a_diff_where_it_says_more_or_is_asked_for(bench: Bench) -
     assert edit(bench, "x = 1", "x = 2", diff=True).endswith("\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 2\n y = x\n z = x\n")
     every = edit(bench, "x", "w", replace_all=True)
     assert f"{path}: lines 1-3 changed" in every
-    assert "operation 1 changed 3 places" in every
+    assert " · 3 places · " in every
     assert "\n+w = 2\n" in every
     assert path.read_text() == "w = 2\ny = w\nz = w\n"
 

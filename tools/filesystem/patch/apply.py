@@ -35,7 +35,7 @@ WHOLE_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _MOST_LINE_BYTES = 32 * 1024 * 1024
 _DIFF_CHARS = 8_000
-_BRIEF_CHARS = 400
+_BRIEF_CHARS = 250
 _EXCERPT_CHARS = 500
 _LISTED_LINES = 5
 # So many characters that are there once are taken for those that were to be put there.
@@ -187,6 +187,8 @@ class Patch(Struct, eq=False):
                 what = "matching lines" if task.step.is_insert else "matches"
                 listed = ", ".join(map(str, task.lines)) + (", …" if task.count > len(task.lines) else "")
                 found.append(f"operation {task.number} changed the first of {task.count} {what} (lines {listed})")
+            elif task.count > 1 and self._is_lenient and not which:
+                found.append(f"{task.count} places")
             elif task.count > 1:
                 found.append(f"operation {task.number} changed {task.count} places")
         return found
@@ -227,7 +229,7 @@ class Patch(Struct, eq=False):
         if text is not None and matches_as_regex(task.step, text):
             hint = "it is there as a regular expression: pass regex: true"
         if text is not None and self._is_lenient and not task.step.regex:
-            near = self._ctx.revs.changed_since(self._shown, wanted, text) or near
+            near = "".join(filter(None, (self._ctx.revs.changed_since(self._shown, wanted, text), near)))
         return NoMatch(
             f"operation {task.number}: {kind} {wanted[:80]!r} is not in {self._shown}; nothing was changed",
             hint=hint,
