@@ -154,6 +154,12 @@ def test_what_is_not_unique_is_shown_with_what_it_is_in(bench: Bench) -> None:
     assert '\n11\t\t\treturn "a\\n"  (in func two() {)\n' in told
 
 
+def test_a_definition_is_in_no_other_one_and_a_line_of_a_text_in_its_section(bench: Bench) -> None:
+    bench.file("a", "def f(x):\n    pass\n\ndef g(x):\n    pass\n\n# Use\n\npass (x)\n")
+    told = edit(bench, "(x)", "")
+    assert told.endswith("\n1\tdef f(x):\n4\tdef g(x):\n9\tpass (x)  (in # Use)\n")
+
+
 def test_a_removed_line_takes_its_ending_only_where_clients_do_so(bench: Bench) -> None:
     path = bench.file("a", "one\ntwo three\nfour\n")
     edit(bench, "one", "")
