@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemon import Daemon, environment
+from tests.support.daemon import COMMAND, Daemon, environment
 from tests.support.waiting import PATIENCE_S, eventually
 
 _SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -111,7 +111,8 @@ async def test_what_connect_prints_for_a_laptop_reaches_the_daemon(laptop: pwd.s
     start = printed.stdout.index("{")
     entry, _ = json.JSONDecoder().raw_decode(printed.stdout[start:])
     server = entry["mcpServers"]["devbox"]
-    assert (server["command"], server["args"][0]) == ("ssh", "devbox")
+    assert (server["command"], server["args"][:2]) == ("ssh", ["devbox", COMMAND])
+    assert "belongs into ~/.claude.json (on Windows %USERPROFILE%\\.claude.json) on the machine of" in printed.stderr
     client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "laptop", "version": "1"}}
     command = {"name": "shell_start_session", "arguments": {"command": "echo seen from the laptop"}}
     answers = _talk(

@@ -499,6 +499,19 @@ def test_a_box_is_tried_before_an_entry_is_written(
     assert not (tmp_path / "asked").exists()
 
 
+def test_what_is_printed_for_ssh_has_the_path_of_the_program_there(user: Path, tmp_path: Path) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    for code, path, told in ((0, "/opt/there/mcp-agent", ""), (255, COMMAND, "box is taken to be this machine.")):
+        ssh.write_text(f"#!/bin/sh\necho /opt/there/mcp-agent\nexit {code}\n")
+        ssh.chmod(0o755)
+        done = _run(user, "connect", "zed", "--ssh", "box", "--print", path=f"{ssh.parent}:/usr/bin:/bin")
+        server = json.loads(done.stdout)["context_servers"]["devbox"]
+        assert (server["command"], server["args"][:2]) == ("ssh", ["box", path])
+        assert told in done.stderr
+        assert r"(on Windows %APPDATA%\Zed\settings.json) on the machine of Zed" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["claude-agent-sdk", "codex-exec", "langchain", "openai-agents", "pydantic-ai"])
 def test_frameworks_obey_the_way_to_the_daemon(user: Path, name: str) -> None:
     by_ssh = _connect(user, name, "--ssh", "box", "--profile", "lean").stdout

@@ -55,6 +55,8 @@ class Ours:
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params}
         headers = {**self._headers, **({"X-Session-Id": chat} if chat else {})}
+        # One that was idle while another server was asked may be closed by now.
+        self._connection.close()
         self._connection.request("POST", "/mcp", json.dumps(message), headers)
         body = self._connection.getresponse().read()
         return _told(orjson.loads(body.rpartition(b"data: ")[2] if body[:1] in b":ed" else body))

@@ -83,8 +83,8 @@ def fs_patch(
             replaced_by="patch",
         ),
     ],
-    dry_run: Annotated[bool, Field(description="Show what would change.")] = False,
-    diff: Annotated[bool, Field(description="Show the diff.")] = False,
+    dry_run: bool = False,
+    diff: Annotated[bool, Field(description="Show it.")] = False,
     if_rev: Annotated[str | None, Field(description="Only if the file is still at this rev.", audited=True)] = None,
     patch: Annotated[str | None, Field(is_hidden=True)] = None,
 ) -> Patched | PatchedFiles:

@@ -20,6 +20,8 @@ Secret = Literal["helper", "file", "variable", "literal"]
 VARIABLE = "DEVBOX_TOKEN"
 # The profile for programs that read, search and run commands themselves.
 LEAN = "lean"
+# Elsewhere it is below the home folder on every system.
+_ON_WINDOWS = {"zed": r"%APPDATA%\Zed\settings.json"}
 _TEXT = {"X-MCP-Agent-Form": "text"}
 # Of those that have no command which connects: they connect when they start, and the daemon says so.
 _AUDIT = "start it; then `mcp-agent audit --event connect` names"
@@ -59,6 +61,14 @@ class Client(Struct, frozen=True):
     long_results: str = ""
     # How to see that it works.
     check: str = ""
+
+    @property
+    def usual_file(self) -> str:
+        """Where its file is on any machine, as a person writes it."""
+        if not self.files:
+            return f"{self.project_file} of the project"
+        on_windows = _ON_WINDOWS.get(self.id) or f"%USERPROFILE%/{self.files[0]}".replace("/", "\\")
+        return f"~/{self.files[0]} (on Windows {on_windows})"
 
     def place(self, name: str, project: Path | None = None, backups: Path | None = None) -> ConfigEntry:
         """Where its entry `name` belongs: in the file of its user, or of a project. Raises UserError.

@@ -62,12 +62,15 @@ def local_stdio(config: Config, profile: str | None, *, is_shared: bool = False,
     return Stdio(_PROGRAM if is_shared and is_on_path else program(), (*starts, *place_flags(config), *chosen))
 
 
-def by_ssh(host: str, profile: str | None) -> Stdio:
-    """The daemon of another machine, which the client reaches as its user does. Raises UserError."""
+def by_ssh(host: str, profile: str | None, remote: str = _PROGRAM) -> Stdio:
+    """The daemon of another machine, which the client reaches as its user does, by the program `remote` there.
+
+    Raises UserError.
+    """
     if host.startswith("-") or not host.strip():
         raise UserError(f"{host!r} is not the name of a host")
     chosen = () if profile is None else ("--profile", profile)
-    return Stdio("ssh", (host, _PROGRAM, "stdio", "--attach", *chosen))
+    return Stdio("ssh", (host, remote, "stdio", "--attach", *chosen))
 
 
 def mcp_url(base: str, profile: str | None) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import subprocess
 
-from mcp_agent.cli.clients.reach import by_ssh
+from mcp_agent.cli.clients.reach import by_ssh, program
 from registry.user_error import UserError
 
 _PATIENCE_S = 30.0
+_QUICK_S = 4
 _NO_LOGIN, _NO_PROGRAM, _NO_DAEMON = 255, 127, 3
 # Nobody can be asked for a password when a client starts it.
 _OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
@@ -19,10 +20,10 @@ _OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 def check_box(host: str) -> str:
     """What was found there, in a sentence. Raises UserError, which says what to do."""
-    command, program = by_ssh(host, None).command, by_ssh(host, None).arguments[1]
+    command, name = by_ssh(host, None).command, by_ssh(host, None).arguments[1]
     try:
         done = subprocess.run(
-            [command, *_OPTIONS, host, program, "status", "--json"],
+            [command, *_OPTIONS, host, name, "status", "--json"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -47,11 +48,28 @@ def check_box(host: str) -> str:
             )
         case code if code == _NO_PROGRAM:
             raise UserError(
-                f"there is no {program} on the PATH that ssh has on {host}: {said}. Install it there, or link it "
-                f"to where it is found: ssh {host} 'sudo ln -s ~/.local/bin/{program} /usr/local/bin/'"
+                f"there is no {name} on the PATH that ssh has on {host}: {said}. Install it there, or link it "
+                f"to where it is found: ssh {host} 'sudo ln -s ~/.local/bin/{name} /usr/local/bin/'"
             )
         case code:
-            raise UserError(f"`{program} status` on {host} has failed with exit code {code}: {said}")
+            raise UserError(f"`{name} status` on {host} has failed with exit code {code}: {said}")
+
+
+def remote_program(host: str) -> tuple[str, bool]:
+    """The path of the program on `host`, and whether ssh has said so. If not, that is this machine under another name:
+    there people run the command whose output they paste elsewhere.
+    """
+    by_ssh(host, None)
+    # Of two values of an option, ssh takes the first.
+    asked = ["ssh", "-o", f"ConnectTimeout={_QUICK_S}", *_OPTIONS, host, "command", "-v", "mcp-agent"]
+    try:
+        done = subprocess.run(
+            asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=15, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return program(), False
+    said = done.stdout.strip()
+    return (said, True) if done.returncode == 0 and said.startswith("/") and "\n" not in said else (program(), False)
 
 
 def _address(printed: str) -> str:

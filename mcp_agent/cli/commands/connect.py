@@ -309,10 +309,15 @@ def _print(names: list[str], wanted: ConnectOptions) -> CommandReply:
             advice = _open_webui_advice(how) if is_web and isinstance(how, Http) else ""
         else:
             client = _find(name)
-            place = wanted.place(client)
+            place, there = wanted.place(client), ""
+            if wanted.ssh is not None:
+                remote, is_asked = ssh_check.remote_program(wanted.ssh)
+                wanted = replace(wanted, remote_program=remote)
+                there = f" {wanted.ssh} is taken to be this machine." if not is_asked else ""
             entry = wanted.reach(client).entry(client)
             printed[name] = ConfigEntry(Path("/nonexistent"), place.format, place.keys).put(entry).after or ""
-            advice = f"This belongs into {place.path}."
+            file = str(place.path) if wanted.ssh is None else f"{client.usual_file} on the machine of {client.title}"
+            advice = f"This belongs into {file}.{there}"
         print(printed[name], end="")
         if advice:
             print(advice, file=sys.stderr)

@@ -36,6 +36,8 @@ class ConnectOptions(Struct, frozen=True):
     profile: str | None = None
     url: str | None = None
     ssh: str | None = None
+    # What ssh is to start there.
+    remote_program: str = "mcp-agent"
     is_stdio: bool = False
     approve: Approve | None = None
     # Whether nothing may be written, a token neither.
@@ -85,7 +87,7 @@ class ConnectOptions(Struct, frozen=True):
     def _pipe(self, profile: str | None, *, attaches: bool = False, is_shared: bool = False) -> Stdio | None:
         """The program that the client starts, where that is how it reaches the daemon."""
         if self.ssh is not None:
-            return reach.by_ssh(self.ssh, profile)
+            return reach.by_ssh(self.ssh, profile, self.remote_program)
         if self.is_stdio or attaches:
             return reach.local_stdio(self.config, profile, is_shared=is_shared, attaches=not self.is_stdio)
         return None

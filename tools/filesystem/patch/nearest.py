@@ -27,8 +27,9 @@ _LEAST_LINE_CHARS = 4
 _WORD = re.compile(r"\w{3,}")
 _DEFINITION = re.compile(
     r"\s*(?:@?\w[\w<>()\[\].,:*& ]*\s)??(?:def|class|func|fn|fun|function|impl|struct|enum|trait|interface|type|module"
-    r"|namespace|object|sub|proc|describe|it|test)\b|\s*#{1,6} \S|\[+[\w.\"' -]+\]+\s*$|[\w.\"'-]+:\s*$"
+    r"|namespace|object|sub|proc|describe|it|test)\b|\s*[\w.\"'-]+:\s*$"
 )
+_SECTION = re.compile(r"#{1,6} \S|\[+[\w.\"' -]+\]+\s*$")
 
 
 def enclosing(text: str, at: int, number: int) -> str:
@@ -40,13 +41,14 @@ def enclosing(text: str, at: int, number: int) -> str:
     indent = _indent(line) if line.strip() else len(line)
     inside = ""
     for each in reversed(above):
-        if each.strip() and _indent(each) < max(indent, 1):
-            indent = _indent(each)
-            if _DEFINITION.match(each[:_COMPARED_CHARS]):
-                inside = f"  (in {each.strip()[:_NAMED_CHARS]})"
-                break
-            if not indent:
-                break
+        if not each.strip() or (indent and _indent(each) >= indent):
+            continue
+        # What is not indented is in a section, if it is in anything.
+        kind = _DEFINITION if indent else _SECTION
+        indent = min(indent, _indent(each))
+        if kind.match(each[:_COMPARED_CHARS]):
+            inside = f"  (in {each.strip()[:_NAMED_CHARS]})"
+            break
     before = f"{number - 1}\t{above[-1][:_COMPARED_CHARS]}\n" if above and above[-1].strip() else ""
     return f"{before}{number}\t{line[:_COMPARED_CHARS]}{inside}\n"
 

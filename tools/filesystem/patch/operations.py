@@ -64,11 +64,11 @@ class Operation(Struct, frozen=True):
     type: Annotated[Type, Field(derive=literal_replace)]
     pattern: Annotated[str | None, Field(description="replace: text to find.")] = None
     replacement: Annotated[str | None, Field(description="replace: new text; \\1 is a group.")] = None
-    match: Annotated[str | None, Field(description="insert: text in the line to insert at.")] = None
+    match: Annotated[str | None, Field(description="insert: text in the line.")] = None
     insert: Annotated[str | None, Field(description="insert: new line or lines.")] = None
     regex: bool = False
-    every: Annotated[bool, Field(description="insert: at every matching line.")] = False
-    expected_count: Annotated[int | None, Field(description="Fail unless there are this many matches.")] = None
+    every: Annotated[bool, Field(description="At every matching line.")] = False
+    expected_count: Annotated[int | None, Field(description="Fail unless so many match.")] = None
     # Whether it was asked for by an old and a new text.
     is_edit: Annotated[bool, Field(is_hidden=True)] = False
 
