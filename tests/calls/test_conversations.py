@@ -110,7 +110,7 @@ def test_the_header_helper_names_the_folder_and_the_process_of_the_client_that_r
     ]
     first, second = map(json.loads, printed)
     assert first == second, "both are of this process"
-    assert unquote(first["X-MCP-Agent-Folder"]) == str(Path.cwd())
+    assert unquote(first["x-mcp-agent-folder"]) == str(Path.cwd())
     assert len(first["X-Session-Id"]) == 32
 
 
