@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -170,6 +171,13 @@ def test_a_removed_line_takes_its_ending_only_where_clients_do_so(bench: Bench) 
     assert path.read_text() == "two \n\n"
     bench.call("fs_patch", path="a", operations=[{"type": "replace_first", "pattern": "two ", "replacement": ""}])
     assert path.read_text() == "\n\n"
+
+
+def test_lines_that_are_almost_alike_end_in_a_refusal_and_not_in_a_wait() -> None:
+    text = ("  x\n" * 999 + "y\n") * 200
+    began = time.process_time()
+    assert guess(text, "x\n" * 1_000, "z\n") is None
+    assert time.process_time() - began < 20
 
 
 _LINES = st.lists(st.sampled_from(["a", "b c", "\tif x:", "    y = 1", "}", "", "  "]), max_size=12)

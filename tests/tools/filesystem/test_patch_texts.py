@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +388,26 @@ def test_several_files_are_undone_together_or_not_at_all(bench: Bench) -> None:
     bench.ctx.paths = paths
     bench.tell("fs_move", **{"from": f"undo://{undo_id}", "to": "c", "overwrite": True})
     assert tree(bench) == {"a": "x\n", "b": "y\n"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        v4a("*** Update File: a\n@@\n-x\n" + "\n" * 200_000),
+        v4a("*** Update File: a\n" + "@@\n-x\n" * 3_000),
+        v4a("*** Update File: a\n" + "@@ x\n" * 50_000 + "-x\n"),
+        "--- a\n+++ a\n" + "@@ -1,9 +1,9 @@\n-x\n" * 50_000,
+        "--- a\n+++ a\n@@ -1,99999 +1,99999 @@\n" + "\n" * 200_000,
+        'diff --git "' + "\\1" * 100_000,
+        "<<'" + "apply_patch " * 50_000,
+        "*** Begin Patch\n" + "*** Delete File: a\n" * 50_000 + "*** End Patch",
+    ],
+)
+def test_a_text_that_is_long_and_odd_is_refused_in_time(bench: Bench, text: str) -> None:
+    bench.file("a", "x\n" * 20_000)
+    began = time.process_time()
+    bench.tell("fs_patch", patch=text)
+    assert time.process_time() - began < 15
 
 
 def test_a_program_gives_operations(bench: Bench) -> None:

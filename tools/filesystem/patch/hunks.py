@@ -6,6 +6,7 @@ of several places is meant.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -14,10 +15,12 @@ from msgspec import Struct, field
 from tools.filesystem.patch.lenient import FileLines, LineEdit
 from tools.filesystem.patch.nearest import nearest
 from tools.filesystem.patch.operations import TextEdit
-from tools.kit.errors import CountMismatch, InvalidParams, NoMatch
+from tools.kit.errors import CountMismatch, InvalidParams, NoMatch, Timeout
 
 _LISTED = 5
 _TELLING_CHARS = 20
+_MOST_SECONDS = 5.0
+_CHECKED_EVERY = 100
 
 ChangeKind = Literal["add", "update", "delete", "copy"]
 
@@ -81,6 +84,11 @@ class _Finder:
         self._file = FileLines(text)
         # What is behind the last line feed is no line.
         self._lines = self._file.lines[:-1] if text.endswith("\n") or not text else self._file.lines
+        # Where each line is.
+        self._places: dict[str, list[int]] = {}
+        for number, line in enumerate(self._lines):
+            self._places.setdefault(line, []).append(number)
+        self._deadline = time.monotonic() + _MOST_SECONDS
         # Behind the last hunk, and by how much the lines of the text are further down than the patch says.
         self._cursor = 0
         self._drift = 0
@@ -103,13 +111,15 @@ class _Finder:
 
     def _find(self, hunk: Hunk, cursor: int, *, is_anchored: bool, which: str) -> int | None:
         """The line at which the hunk is, literally; None if it is not."""
-        count, lines = len(hunk.old), self._lines
-        first, old = hunk.old[0], hunk.old
-        found = [
-            at
-            for at in range(len(lines) - count + 1)
-            if lines[at] == first and lines[at : at + count] == old and not self._is_changed(at, at + count)
-        ]
+        count, lines, old = len(hunk.old), self._lines, hunk.old
+        found: list[int] = []
+        rarest = min(range(count), key=lambda index: len(self._places.get(old[index], ())))
+        for place in self._places.get(old[rarest], ()):
+            at = place - rarest
+            if place % _CHECKED_EVERY == 0 and time.monotonic() > self._deadline:
+                raise Timeout(f"the hunks take too long to find in {self._shown}; nothing was changed")
+            if at >= 0 and lines[at : at + count] == old and not self._is_changed(at, at + count):
+                found.append(at)
         if hunk.is_at_end and len(lines) - count in found:
             return len(lines) - count
         if hunk.line is not None and hunk.line - 1 + self._drift in found:

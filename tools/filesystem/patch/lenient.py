@@ -7,6 +7,7 @@ edit leaves as they are keep the form they have in the file; those that it write
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
@@ -16,6 +17,8 @@ from tools.files.diffs import common_ends
 
 _MOST_LINES = 200_000
 _MOST_ASKED = 1_000
+_MOST_SECONDS = 1.0
+_CHECKED_EVERY = 100
 # Two blocks with more lines than this product are compared as one change.
 _MOST_COMPARED = 60_000
 _NUMBERED = re.compile(r"^\s*(\d+)(?:[→:\t]|[│|] ?)(.*)$")
@@ -150,6 +153,8 @@ class FileLines:
         # Where each line begins.
         self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
         self._indexes: dict[_Key, _Index] = {}
+        # Texts of many lines that are almost alike take long to compare.
+        self._deadline = time.monotonic() + _MOST_SECONDS
 
     def find_alike(self, asked: Sequence[str], *, first: int = 0) -> tuple[list[_Place], str]:
         """At most two places, from the line `first` on, where all lines that are not empty follow each other, but for
@@ -171,6 +176,8 @@ class FileLines:
         result: list[_Place] = []
         for at in places.get(sought[rarest], ()):
             start = at - rarest
+            if at % _CHECKED_EVERY == 0 and time.monotonic() > self._deadline:
+                return []
             if start >= 0 and keys[start : start + len(sought)] == sought and numbers[start] >= line:
                 place: _Place = [None] * len(asked)
                 for offset, (index, _) in enumerate(wanted):

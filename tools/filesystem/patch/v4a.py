@@ -80,8 +80,12 @@ def parse_hunks(lines: list[str], first: int, end: int, change: FileChange) -> i
     """Read hunks up to the next header; gives its line."""
     hunk: Hunk | None = None
     has_body = is_closed = False
+    # The next line that is not empty.
+    following = first
     for at in range(first, end):
         line = lines[at]
+        if following <= at and not line:
+            following = next((each for each in range(at, end) if lines[each].strip()), end)
         if line.startswith(_HEADERS):
             _close(hunk, has_body, at)
             return at
@@ -98,7 +102,9 @@ def parse_hunks(lines: list[str], first: int, end: int, change: FileChange) -> i
             anchor = ranges[2] if ranges else line[2:].removeprefix(" ").removesuffix(" @@").rstrip()
             hunk.anchors += [anchor] if anchor.strip() else []
             hunk.line = int(ranges[1]) if ranges else hunk.line
-        elif not line.strip() and (hunk is None or is_closed or _is_last(lines, at, end)):
+        elif not line.strip() and (
+            hunk is None or is_closed or _only_separates(line, lines[following] if following < end else "@@")
+        ):
             continue
         else:
             if line[:1] not in ("", " ", "+", "-"):
@@ -113,10 +119,9 @@ def parse_hunks(lines: list[str], first: int, end: int, change: FileChange) -> i
     return end
 
 
-def _is_last(lines: list[str], at: int, end: int) -> bool:
+def _only_separates(line: str, following: str) -> bool:
     """Whether an empty line only separates a hunk from what follows."""
-    following = next((line for line in lines[at:end] if line.strip()), "@@")
-    return not lines[at] and following.startswith(("@@", *_HEADERS))
+    return not line and following.startswith(("@@", *_HEADERS))
 
 
 def _close(hunk: Hunk | None, has_body: bool, at: int) -> None:
