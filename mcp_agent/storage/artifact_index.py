@@ -127,6 +127,10 @@ class ArtifactIndex:
                 self._connection.close()
                 self._connection = None
 
+    def __del__(self) -> None:
+        """For a command that ends with its store open: Python 3.13 warns of such a connection."""
+        self.close()
+
     def _open(self) -> sqlite3.Connection:
         index = self._folder / _NAME
         if self._connection is not None and _identity(index) != self._opened:
@@ -144,9 +148,13 @@ class ArtifactIndex:
                 with suppress(FileNotFoundError):
                     path.chmod(0o600)
             connection = sqlite3.connect(index, timeout=5.0, check_same_thread=False)
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma synchronous = normal")
-            connection.executescript(_SCHEMA)
+            try:
+                connection.execute("pragma journal_mode = wal")
+                connection.execute("pragma synchronous = normal")
+                connection.executescript(_SCHEMA)
+            except BaseException:
+                connection.close()
+                raise
             self._connection, self._opened = connection, _identity(index)
         return self._connection
 

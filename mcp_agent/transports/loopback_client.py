@@ -90,10 +90,11 @@ class Response:
             raise ConnectionError(f"the daemon's answer cannot be read: {error}") from None
 
 
-def folder_headers() -> dict[str, str]:
-    """Name the folder that the client has started us in. Over SSH, the home folder is nobody's choice."""
+def folder_headers(folder: Path | None = None) -> dict[str, str]:
+    """Name the folder that the client works in: where it has started us, unless another is known. Over SSH, the home
+    folder is nobody's choice."""
     try:
-        folder = Path.cwd()
+        folder = folder or Path.cwd()
     except OSError:
         return {}
     if "SSH_CONNECTION" in os.environ and folder == Path.home():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx2
 import pytest
@@ -97,6 +99,19 @@ async def test_the_first_root_of_a_client_counts_and_follows_its_changes(daemon:
         with pytest.warns(MCPDeprecationWarning):
             await client.send_roots_list_changed()
         assert await eventually(where, lambda found: found == str(folders[1]))
+
+
+def test_the_header_helper_names_the_folder_and_the_process_of_the_client_that_runs_it(shared_daemon: Daemon) -> None:
+    """Claude Code runs it with a shell, in the folder of its settings."""
+    line = f"cd / && {COMMAND} token header; true"
+    printed = [
+        subprocess.run(["sh", "-c", line], capture_output=True, env=environment(shared_daemon.home), check=True).stdout
+        for _ in range(2)
+    ]
+    first, second = map(json.loads, printed)
+    assert first == second, "both are of this process"
+    assert unquote(first["x-mcp-agent-folder"]) == str(Path.cwd())
+    assert len(first["X-Session-Id"]) == 32
 
 
 @pytest.mark.parametrize("folder", ["relative", "", "/etc/hostname", "%00", "/%ff"])

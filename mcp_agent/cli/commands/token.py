@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -31,6 +32,9 @@ from registry.user_error import UsageError, UserError
 from tools.sessions import process_tree
 
 _LIFETIME = re.compile(r"(\d{1,6})([mhdw])")
+# Clients run their helpers with a shell, which may run another.
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish", "busybox", "env"))
+_MOST_SHELLS = 3
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -127,11 +131,29 @@ def header(options: Namespace) -> CommandReply:
 
 
 def _conversation() -> dict[str, str]:
-    """What the helper says of its client: the process that has started it, and the folder of that."""
-    # The client itself, or the shell that it runs its helpers with: then each connection is a conversation.
-    parent = os.getppid()
-    started = f"{parent} {process_tree.start_time(parent)}"
-    return {"X-Session-Id": hashlib.sha256(started.encode()).hexdigest()[:32], **folder_headers()}
+    """What the helper says of its client: the process, and the folder of that.
+
+    Our own folder says less: Claude Code runs its helpers in the folder of its settings.
+    """
+    client = os.getppid()
+    for _ in range(_MOST_SHELLS):
+        name, parent = _process(client)
+        if name not in _SHELLS or parent <= 1:
+            break
+        client = parent
+    folder: Path | None = None
+    with contextlib.suppress(OSError):
+        folder = Path(f"/proc/{client}/cwd").readlink()
+    started = f"{client} {process_tree.start_time(client)}"
+    return {"X-Session-Id": hashlib.sha256(started.encode()).hexdigest()[:32], **folder_headers(folder)}
+
+
+def _process(pid: int) -> tuple[str, int]:
+    """The name of a process and its parent; no name where the system does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        return before.partition("(")[2], int(after.split()[1])
+    return "", 0
 
 
 @command(
