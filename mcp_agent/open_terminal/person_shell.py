@@ -11,6 +11,7 @@ import orjson
 from starlette.types import Message, Receive, Send
 
 from mcp_agent.calls.call import Caller
+from mcp_agent.open_terminal.mode_queries import ModeQueries
 from mcp_agent.open_terminal.typed_lines import TypedLines
 from tools.kit.errors import ToolError
 from tools.sessions.process import Status, Terminal
@@ -56,6 +57,7 @@ class PersonShell:
         self._receive, self._send = receive, send
         self._is_allowed, self._check_line = is_allowed, check_line
         self._lines = TypedLines()
+        self._queries = ModeQueries()
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._woken = asyncio.Event()
@@ -64,9 +66,10 @@ class PersonShell:
 
     def on_output(self, stream: str, data: bytes) -> bool:
         """Take output of the shell. False is backpressure: it must wait until the page has taken some."""
-        self._unsent.append(data)
-        self._unsent_bytes += len(data)
-        self._woken.set()
+        if data := self._queries.drop(data):
+            self._unsent.append(data)
+            self._unsent_bytes += len(data)
+            self._woken.set()
         return self._unsent_bytes < _MOST_UNSENT_BYTES
 
     def on_exit(self, status: Status) -> None:

@@ -9,6 +9,7 @@ import re
 import time
 from typing import Any
 
+from mcp_agent.open_terminal.mode_queries import ModeQueries
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from registry.gate import Gate
 from tools.sessions.manager import SessionManager
@@ -49,6 +50,10 @@ class Processes:
             await session.wait_for_exit(min(wait_s, _MOST_WAIT_S))
         offset = min(int(request.number("offset", 0)), session.end)
         text, begins, end = session.text(max(offset, session.end - _MOST_OUTPUT_BYTES), _MOST_OUTPUT_BYTES)
+        queries = ModeQueries()
+        text = queries.drop(text.encode()).decode()
+        # What was held is asked for again, with what follows it.
+        end -= len(queries.held) if session.is_running else 0
         lines = _LINE_END.split(text)
         most_lines = int(request.number("tail", 0)) or len(lines)
         # What follows the last line end is no line yet.

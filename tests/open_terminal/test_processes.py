@@ -133,6 +133,20 @@ async def test_a_wait_ends_with_the_process(shared_daemon: Daemon) -> None:
     assert (seen["status"], seen["exit_code"], seen["output"][0]["data"]) == ("done", 0, "over\r\n")
 
 
+async def test_the_tab_of_a_session_does_not_show_the_question_for_a_mode(shared_daemon: Daemon) -> None:
+    command = r"printf 'A\033[?12$pB\033[?20'; read go; printf '26$pC'"
+    async with terminal(shared_daemon, chat="modes") as page:
+        session = await _started(page, command)
+        begun = await eventually(lambda: _output(page, session), lambda seen: seen["next_offset"] == 9)
+        await run_tool(page, "shell_send_input", session_id=session, input="go\n")
+        rest = await eventually(
+            lambda: _output(page, session, offset=begun["next_offset"]), lambda seen: seen["status"] == "done"
+        )
+    assert begun["output"][0]["data"] == "AB"
+    assert "C" in rest["output"][0]["data"]
+    assert "$p" not in rest["output"][0]["data"]
+
+
 @pytest.mark.parametrize("query", ["offset=x", "tail=x", "wait=x"])
 async def test_a_number_that_is_none_is_refused(shared_daemon: Daemon, query: str) -> None:
     async with terminal(shared_daemon, chat="numbers") as page:

@@ -17,6 +17,7 @@ from websockets.typing import Origin
 
 from mcp_agent.calls.call import OPEN_TERMINAL, Caller
 from mcp_agent.open_terminal import person_shell, terminals
+from mcp_agent.open_terminal.mode_queries import ModeQueries
 from registry.gate import Access
 from tests.support.daemon import Daemon, running
 from tests.support.open_terminal import PATH, get, post, terminal
@@ -106,6 +107,27 @@ async def test_much_output_arrives_whole_and_probes_are_answered_meanwhile(machi
             assert (await get(page, "/api/config"))["features"]["terminal"] is True
         shown = await opened.sees("ALL-OF-IT")
     assert "".join(f"{number}\r\n" for number in range(1, 300_001)) in shown
+
+
+async def test_the_question_for_a_mode_is_not_shown(machine: Daemon) -> None:
+    async with shell_of(machine) as opened:
+        # The second one comes in two pieces.
+        await opened.type(
+            r"printf 'A\033[?12$pB\033[?20'; sleep 0.2; printf '26$pC\033[4$pD\033[?25hE\n'; echo o''ver" + "\r"
+        )
+        await opened.sees("over")
+    assert b"AB" in opened.shown
+    assert b"CD\x1b[?25hE" in opened.shown
+
+
+def test_a_question_is_dropped_wherever_it_is_divided() -> None:
+    output = b"\x1b[1mvim\x1b[?2026$p\x1b[?1;2$p\xe2\x80\xa6\x1b[?25l\x1b[$p\x1b[?7$q100$p"
+    for size in range(1, len(output)):
+        queries = ModeQueries()
+        pieces = [queries.drop(output[at : at + size]) for at in range(0, len(output), size)]
+        assert b"".join(pieces) == b"\x1b[1mvim\xe2\x80\xa6\x1b[?25l\x1b[?7$q100$p"
+    # Nothing is held that cannot become one.
+    assert ModeQueries().drop(b"\x1b[?" + b"1" * 65) == b"\x1b[?" + b"1" * 65
 
 
 async def test_a_page_that_does_not_read_slows_its_shell_down(machine: Daemon) -> None:
