@@ -26,11 +26,15 @@ from mcp_agent.open_terminal.terminals import Terminals
 from mcp_agent.open_terminal.uploads import upload
 from mcp_agent.protocol.instructions import instructions
 from mcp_agent.transports.http import ClientLeft, send_json, send_object, wait_until_left
-from mcp_agent.transports.openapi import OpenApi
+from mcp_agent.transports.openapi import OpenApi, operation_ids_for
 from tools.filesystem.raw_files import RawFile
 from tools.kit.results import Result
 
 PREFIX = "/open-terminal"
+# The names under which Open WebUI knows its own terminal's tools: after these it refreshes what a person sees.
+_OPERATION_IDS = {"fs_write": "write_file", "fs_patch": "replace_file_content", "shell_exec": "run_command"}
+# After these it wants to know which file was changed.
+_WITH_PATH = frozenset({"fs_write", "fs_patch"})
 _CHUNK_BYTES = 256 * 1024
 _PLAIN_IN_A_HEADER = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
 # What a file holds must do nothing in a browser: it is shown by the page that asked for it.
@@ -47,7 +51,14 @@ class OpenTerminal:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._has_machine = daemon.elsewhere.has_machine
-        self._openapi = OpenApi(daemon.gate, daemon.dispatcher, transport=OPEN_TERMINAL, form="text")
+        self._openapi = OpenApi(
+            daemon.gate,
+            daemon.dispatcher,
+            transport=OPEN_TERMINAL,
+            form="text",
+            operation_ids=_OPERATION_IDS,
+            with_path=_WITH_PATH,
+        )
         self._files = Files(daemon.dispatcher, daemon.gate, daemon.directory)
         self._searches = Searches(self._files)
         self._processes = Processes(daemon.sessions, daemon.gate)
@@ -139,7 +150,11 @@ class OpenTerminal:
     def _prompt(self, request: TerminalRequest) -> str:
         """What the model is told: the instructions of the other wires, without what changes from chat to chat."""
         directory = self._daemon.directory if self._has_machine else None
-        return instructions(self._daemon.gate, request.person.access, directory)
+        access = request.person.access
+        ids = operation_ids_for({tool.name for tool in self._daemon.gate.visible(access)}, _OPERATION_IDS)
+        renamed = [f"{name} is called {other}" for name, other in sorted(ids.items()) if name != other]
+        told = instructions(self._daemon.gate, access, directory)
+        return f"{told}\nHere some tools have other names: {', '.join(renamed)}." if renamed else told
 
 
 async def _send_file(raw: RawFile, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,7 +7,7 @@ plain text, as a model reads them best. An image is sent as the bytes that it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import orjson
@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
 from mcp_agent.answers.reply import Blocks, Compact
-from mcp_agent.calls.call import OPENAPI, Call, Failure, Refusal
+from mcp_agent.calls.call import OPENAPI, Call, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer
@@ -24,6 +24,7 @@ from mcp_agent.transports.exchange import Exchange
 from mcp_agent.transports.http import ClientLeft, caller, header_text, read_json, send_error, send_json, send_object
 from registry.gate import Gate
 from registry.profiles import Form
+from tools.files.text import showable
 from tools.kit.results import Media
 from tools.kit.spec import Tool
 
@@ -68,22 +69,35 @@ _RESULT = {
 
 
 class OpenApi:
-    """Two ASGI applications. `form` is that of the answers where the client does not ask for one."""
+    """Two ASGI applications. `form` is that of the answers where the client does not ask for one.
+
+    `operation_ids` names the operations of tools for a client that knows them by other names than ours. A tool in
+    `with_path` gives its text in an object, beside the path that it changed.
+    """
 
     def __init__(
-        self, gate: Gate, dispatcher: Dispatcher, *, transport: str = OPENAPI, form: Literal["json", "text"] = "json"
+        self,
+        gate: Gate,
+        dispatcher: Dispatcher,
+        *,
+        transport: str = OPENAPI,
+        form: Literal["json", "text"] = "json",
+        operation_ids: Mapping[str, str] | None = None,
+        with_path: frozenset[str] = frozenset(),
     ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
         self._transport = transport
         self._form = form
+        self._operation_ids = operation_ids or {}
+        self._with_path = with_path
 
     async def describe(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
             return
         visible = self._gate.visible(caller(scope, self._transport).access)
-        await send_object(send, 200, document(visible))
+        await send_object(send, 200, document(visible, self._operation_ids))
 
     async def call(self, scope: Scope, receive: Receive, send: Send) -> None:
         form = self._asked_form(scope)
@@ -115,6 +129,10 @@ class OpenApi:
         status = _STATUS.get(outcome.code, _MENDABLE) if isinstance(outcome, Failure) else 200
         match outcome.written:
             case str() as text:
+                if call.tool in self._with_path and isinstance(outcome, Success):
+                    path = changed_path(outcome.result.as_object())
+                    if path is not None:
+                        return WireAnswer(orjson.dumps({"path": path, "text": showable(text)}), status)
                 return WireAnswer(text.encode("utf-8", "replace"), status, _TEXT)
             case Media(kind, data):
                 return WireAnswer(data, status, kind)
@@ -138,8 +156,21 @@ async def _send_error(
         await send_error(send, status, message, headers=headers)
 
 
-def document(tools: tuple[Tool, ...]) -> dict[str, Any]:
+def changed_path(result: Mapping[str, Any]) -> str | None:
+    """The file that a result is about, the first of several; None where it names none."""
+    files = result.get("files")
+    path = files[0].get("path") if files else result.get("path")
+    return path if isinstance(path, str) else None
+
+
+def operation_ids_for(tools: Collection[str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The id of each tool's operation: the one that is wanted for it, unless another tool has that name."""
+    return {name: name if wanted.get(name) in tools else wanted.get(name, name) for name in tools}
+
+
+def document(tools: tuple[Tool, ...], operation_ids: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The OpenAPI 3.1 description of `tools`."""
+    ids = operation_ids_for({tool.name for tool in tools}, operation_ids or {})
     return {
         "openapi": "3.1.0",
         "info": {
@@ -149,7 +180,7 @@ def document(tools: tuple[Tool, ...]) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"bearer": []}],
-        "paths": {f"/tools/{tool.name}": {"post": _operation(tool)} for tool in tools},
+        "paths": {f"/tools/{tool.name}": {"post": _operation(tool, ids[tool.name])} for tool in tools},
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             "schemas": {"Error": _ERROR_SCHEMA},
@@ -157,10 +188,10 @@ def document(tools: tuple[Tool, ...]) -> dict[str, Any]:
     }
 
 
-def _operation(tool: Tool) -> dict[str, Any]:
+def _operation(tool: Tool, operation_id: str) -> dict[str, Any]:
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {
-        "operationId": tool.name,
+        "operationId": operation_id,
         "summary": tool.title,
         "description": tool.description,
         "tags": [tool.category],

@@ -36,9 +36,9 @@ _PICTURES = os.environ.get("MCP_AGENT_PICTURES")
 _CLOCK = "for i in $(seq 1 600); do echo tick $i; sleep 1; done"
 _SCRIPT = {
     "Start the clock": ("shell_start_session", {"command": _CLOCK}),
-    "Build it": ("shell_exec", {"command": "echo compiling; sleep 300; echo built"}),
+    "Build it": ("run_command", {"command": "echo compiling; sleep 300; echo built"}),
     "Show me the logo": ("fs_read", {"path": "logo.png"}),
-    "What is here?": ("shell_exec", {"command": "ls -1; exit 3"}),
+    "What is here?": ("run_command", {"command": "ls -1; exit 3"}),
 }
 
 

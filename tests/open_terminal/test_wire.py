@@ -1,0 +1,41 @@
+"""What Open WebUI is told of the tools, under the names after which it refreshes what a person sees."""
+
+from __future__ import annotations
+
+from mcp_agent.transports.openapi import operation_ids_for
+from tests.support.daemon import Daemon
+from tests.support.open_terminal import get, run_tool, terminal
+
+_KNOWN = {"fs_write": "write_file", "fs_patch": "replace_file_content", "shell_exec": "run_command"}
+
+
+async def test_three_tools_have_the_operation_ids_after_which_the_page_refreshes(shared_daemon: Daemon) -> None:
+    async with terminal(shared_daemon) as page:
+        paths = (await get(page, "/openapi.json"))["paths"]
+        prompt = (await get(page, "/system"))["prompt"]
+    ids = {path.removeprefix("/tools/"): item["post"]["operationId"] for path, item in paths.items()}
+    assert {name: other for name, other in ids.items() if name != other} == _KNOWN
+    assert "fs_write is called write_file" in prompt
+
+
+async def test_a_change_says_its_absolute_path_and_the_text_for_the_model(shared_daemon: Daemon) -> None:
+    edit = {"type": "replace_first", "pattern": "one", "replacement": "two"}
+    async with terminal(shared_daemon) as page:
+        written = (await run_tool(page, "fs_write", path="told.txt", content="one\n")).json()
+        patched = (await run_tool(page, "fs_patch", path="told.txt", operations=[edit])).json()
+        refused = await run_tool(page, "fs_patch", path="told.txt", operations=[{**edit, "pattern": "zebra"}])
+        ran = await run_tool(page, "shell_exec", command="cat told.txt")
+    path = str(shared_daemon.home / "told.txt")
+    assert (written["path"], patched["path"]) == (path, path)
+    assert "4 bytes written, new" in written["text"]
+    assert "undo " in patched["text"]
+    # What failed changed nothing, and what a command prints stays a text.
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "text/plain; charset=utf-8")
+    assert ran.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "two" in ran.text
+
+
+def test_an_id_that_another_tool_has_is_left_to_it() -> None:
+    tools = {"fs_write", "fs_patch", "write_file"}
+    ids = {"fs_write": "fs_write", "fs_patch": "replace_file_content", "write_file": "write_file"}
+    assert operation_ids_for(tools, _KNOWN) == ids
