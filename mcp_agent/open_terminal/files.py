@@ -6,13 +6,14 @@ Every request is a call of the tool that would do it: the gate, the rules, the j
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest, text_field
@@ -21,6 +22,8 @@ from registry.gate import Gate
 from tools.context import ToolContext
 from tools.files.paths import from_wire, to_wire
 from tools.filesystem import raw_files
+from tools.filesystem.fs_read import FileText
+from tools.filesystem.fs_write import WrittenFile
 from tools.filesystem.raw_files import RawFile
 from tools.kit.errors import ToolError
 from tools.kit.places import Places
@@ -29,10 +32,14 @@ from tools.kit.spec import Tool
 
 _R = TypeVar("_R", bound=Result)
 
+# The token, the user and the chat.
+_Place = tuple[str, str, str]
+
 _MOST_ENTRIES = 20_000
 # What is shown can be edited and saved: a part of a file must not take the place of the whole.
 _MOST_TEXT_BYTES = 16 * 1024 * 1024
 _MOST_CHATS = 1_000
+_MOST_OPENED = 4_000
 _ARCHIVES_AT_ONCE = 2
 # Archives that are made or being sent: each is a file of up to 1 GiB, as long as its client takes for it.
 _ARCHIVES_ON_DISK = 4
@@ -64,7 +71,8 @@ class Files:
         self._directory = to_wire(directory)
         self._archives = Places("archives", _ARCHIVES_AT_ONCE, waiting=0)
         self._archives_on_disk = Places("archives", _ARCHIVES_ON_DISK, waiting=0)
-        self._folders: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self._opened = OpenedTexts()
+        self._folders: OrderedDict[_Place, str] = OrderedDict()
 
     def folder(self, request: TerminalRequest) -> str:
         """Where the person is: the folder that was opened last in this chat, at first the working directory."""
@@ -98,9 +106,12 @@ class Files:
     async def read(self, request: TerminalRequest) -> dict[str, Any] | Result:
         """A text with its lines counted; an image as it is."""
         path = self.path(request, request.parameter("path"))
+        place = _place(request)
 
         def work(ctx: ToolContext, tool: Tool) -> Result:
             result: Result = tool.function(ctx, path=path, max_bytes=_MOST_TEXT_BYTES)
+            if isinstance(result, FileText) and result.rev is not None and not result.truncated:
+                self._opened.remember(place, _target(ctx, path), result.rev)
             return result
 
         found = await self.run(request, "fs_read", work, path=path)
@@ -112,6 +123,23 @@ class Files:
         content: str = text["content"]
         lines = content.count("\n") + (bool(content) and not content.endswith("\n"))
         return {"path": text["path"], "total_lines": lines, "content": content}
+
+    async def save(self, request: TerminalRequest, path: str, content: BinaryIO, *, is_text: bool) -> WrittenFile:
+        """Write a file as a whole. One that was opened in this chat and has changed since is refused."""
+        place = _place(request)
+
+        def work(ctx: ToolContext, _: Tool) -> WrittenFile:
+            target = _target(ctx, path)
+            opened_rev = self._opened.rev(place, target)
+            if opened_rev is None:
+                return raw_files.write_raw(ctx, path, content)
+            saved = raw_files.save_opened(ctx, path, content, opened_rev=opened_rev, keeps_encoding=is_text)
+            if saved.rev is not None:
+                # The person goes on with what is saved.
+                self._opened.remember(place, target, saved.rev)
+            return saved
+
+        return await self.run(request, "fs_write", work, path=path, mode="overwrite")
 
     async def view(self, request: TerminalRequest) -> RawFile:
         path = self.path(request, request.parameter("path"))
@@ -181,7 +209,31 @@ class Files:
         return any(tool.name == "fs_write" for tool in self._gate.visible(request.person.access))
 
 
-def _place(request: TerminalRequest) -> tuple[str, str, str]:
+class OpenedTexts:
+    """At which rev each person has opened which file in which chat; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._revs: OrderedDict[tuple[_Place, str], str] = OrderedDict()
+        # Tools run in threads.
+        self._lock = threading.Lock()
+
+    def remember(self, place: _Place, path: str, rev: str) -> None:
+        with self._lock:
+            self._revs[place, path] = rev
+            self._revs.move_to_end((place, path))
+            if len(self._revs) > _MOST_OPENED:
+                self._revs.popitem(last=False)
+
+    def rev(self, place: _Place, path: str) -> str | None:
+        return self._revs.get((place, path))
+
+
+def _target(ctx: ToolContext, path: str) -> str:
+    """The file that a path leads to, whatever way."""
+    return to_wire(ctx.paths.real(ctx.paths.resolve(path)))
+
+
+def _place(request: TerminalRequest) -> _Place:
     person = request.person
     return person.name, person.user, person.chat
 

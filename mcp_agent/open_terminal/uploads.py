@@ -44,9 +44,9 @@ async def upload(files: Files, request: TerminalRequest) -> dict[str, Any]:
         if not name or name in (".", ".."):
             raise TerminalRefusal(400, "the file in the form has no name")
         path = f"{folder.rstrip('/')}/{name}"
-        written = await files.run(
-            request, "fs_write", lambda ctx, _: raw_files.write_raw(ctx, path, content), path=path, mode="overwrite"
-        )
+        # What an editor saves is plain text, whatever the file is; other files are taken as they are.
+        is_text = (file.content_type or "").partition(";")[0].strip().lower() == "text/plain"
+        written = await files.save(request, path, content, is_text=is_text)
     finally:
         await form.close()
     return {"path": written.path, "size": written.bytes_written, "undo_id": written.undo_id}

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from tools.context import ToolContext
 from tools.files import disk
-from tools.files.exact import make_folders, open_exact
+from tools.files.exact import exact_descriptor, make_folders, open_exact
 from tools.files.paths import to_wire
-from tools.files.sources import open_existing, open_source
+from tools.files.revisions import rev_of_open
+from tools.files.sources import OpenFile, open_existing, open_source
 from tools.filesystem.changes import make_parents
 from tools.filesystem.fs_write import WrittenFile
-from tools.kit.errors import AlreadyExists, NotFound, TooLarge, from_os_error
+from tools.filesystem.saved_texts import as_written_before
+from tools.kit.errors import AlreadyExists, NotFound, StaleRev, TooLarge, from_os_error
 from tools.kit.results import Result
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
 _COPY_BYTES = 256 * 1024
+# An edited text is held in memory while it is written as its file was.
+_MOST_EDITED_BYTES = 32 * 1024 * 1024
 MOST_ARCHIVE_BYTES = 1024 * 1024 * 1024
 _MOST_ARCHIVE_FILES = 100_000
 
@@ -65,16 +71,50 @@ def find_folder(ctx: ToolContext, path: str) -> Folder:
 
 def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> WrittenFile:
     """Make the file `path` what `content` holds; missing folders are made. It can be undone. Raises ToolError."""
+    return _write(ctx, path, lambda _, __: content)
+
+
+def save_opened(
+    ctx: ToolContext, path: str, content: BinaryIO, *, opened_rev: str, keeps_encoding: bool
+) -> WrittenFile:
+    """As `write_raw`, for a file that a person has opened at `opened_rev`. Raises StaleRev if it has changed since.
+
+    One that is gone since is made again. With `keeps_encoding`, a text is written as the file was.
+    """
+
+    def chosen(found: OpenFile | None, shown: str) -> BinaryIO:
+        if found is None:
+            return content
+        try:
+            ctx.revs.check(opened_rev, found.descriptor, shown)
+        except StaleRev as error:
+            raise StaleRev(
+                f"{shown} has changed since you opened it, so it was not saved",
+                hint="keep a copy of your text, open the file again, and make your change there",
+                fields=error.fields,
+            ) from None
+        if not keeps_encoding or max(found.status.st_size, content.seek(0, os.SEEK_END)) > _MOST_EDITED_BYTES:
+            return content
+        content.seek(0)
+        old = disk.read_up_to(found.descriptor, _MOST_EDITED_BYTES, found.status.st_size)
+        return BytesIO(as_written_before(old, content.read()))
+
+    return _write(ctx, path, chosen)
+
+
+def _write(ctx: ToolContext, path: str, choose: Callable[[OpenFile | None, str], BinaryIO]) -> WrittenFile:
+    """Write what `choose` gives for the file that is there."""
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
-    size = content.seek(0, os.SEEK_END)
-
-    def fill(descriptor: int) -> None:
-        content.seek(0)
-        while data := content.read(_COPY_BYTES):
-            disk.write_all(descriptor, data)
-
     with ctx.journal.lock(target), open_existing(ctx.paths, target, shown) as found:
+        content = choose(found, shown)
+        size = content.seek(0, os.SEEK_END)
+
+        def fill(descriptor: int) -> None:
+            content.seek(0)
+            while data := content.read(_COPY_BYTES):
+                disk.write_all(descriptor, data)
+
         if found is None:
             ctx.journal.protected.check_write(target)
             make_parents(target, shown, create=True)
@@ -82,7 +122,12 @@ def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> WrittenFile:
             receipt = ctx.journal.write(target, fill, seen=None if found is None else found.status)
         except OSError as error:
             raise from_os_error(error, shown) from error
-    return WrittenFile(path=shown, bytes_written=size, existed=None if found is None else True, **receipt.fields())
+        rev = None
+        # A file may be one that can be written and not read.
+        with suppress(OSError), exact_descriptor(str(target), disk.READ_FLAGS) as descriptor:
+            rev = rev_of_open(descriptor)[0]
+    existed = None if found is None else True
+    return WrittenFile(path=shown, bytes_written=size, existed=existed, rev=rev, **receipt.fields())
 
 
 def make_folder(ctx: ToolContext, path: str) -> Folder:
