@@ -144,7 +144,7 @@ async def test_an_old_text_that_is_there_twice_is_not_guessed_at(host: ShellHost
         ("fs_read", {"path": "a", "file_path": "b"}, "there is no argument 'file_path' (did you mean path?)"),
         ("fs_read", {"path": "src/a.py", "max_bytes": "many"}, "max_bytes must be an integer, not a string"),
         ("fs_read", {"path": "src/a.py", "max_bytes": "1e3"}, "max_bytes must be an integer, not a string"),
-        ("fs_patch", {"path": "src/a.py", "patch": "two"}, "operations must be an array, not a string"),
+        ("fs_patch", {"path": "src/a.py", "patch": "two"}, "begin with *** Begin Patch"),
         ("fs_patch", {"path": "src/a.py", "old_string": "two"}, "there is no argument 'old_string'"),
         ("shell_exec", {"command": "true", "timeout": "soon"}, "there is no argument 'timeout'"),
     ],
@@ -231,5 +231,5 @@ def test_a_name_of_another_program_stands_for_one_tool() -> None:
 
 
 async def test_what_still_does_not_fit_is_told_by_both_names(host: ShellHost) -> None:
-    result = await host.call("fs_patch", wire="http", path="src/a.py", patch="x")
-    assert result["error"]["message"] == "operations must be an array, not a string (patch was taken as operations)"
+    result = await host.call("fs_read", wire="http", file_path=["src/a.py"])
+    assert result["error"]["message"] == "path must be a string, not an array (file_path was taken as path)"

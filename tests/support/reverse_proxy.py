@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
-import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -31,29 +31,28 @@ class ReverseProxy:
         path = str(self.certificate)
         return {"SSL_CERT_FILE": path, "NODE_EXTRA_CA_CERTS": path}
 
-    def _carry(self, client: socket.socket, address: str) -> None:
+    async def _carry(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         parts = urlsplit(self.target)
-        with client, contextlib.suppress(OSError), socket.create_connection((parts.hostname, parts.port)) as server:
-            head = b""
-            while b"\r\n\r\n" not in head:
-                if not (part := client.recv(65_536)):
-                    return
-                head += part
-            head, _, rest = head.partition(b"\r\n\r\n")
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = (await client.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n")
             if self.host is not None:
                 head = re.sub(rb"(?im)^host:.*$", b"Host: %s\r" % self.host.encode(), head)
-            added = f"X-Forwarded-Proto: https\r\nX-Forwarded-For: {address}\r\nConnection: close".encode()
-            head = re.sub(rb"(?im)^connection:.*\r\n", b"", head + b"\r\n")
-            server.sendall(head + added + b"\r\n\r\n" + rest)
-            threading.Thread(target=_pump, args=(client, server), daemon=True).start()
-            _pump(server, client)
+            address = answers.get_extra_info("peername")[0]
+            added = f"X-Forwarded-Proto: https\r\nX-Forwarded-For: {address}\r\nConnection: close\r\n\r\n".encode()
+            answer, server = await asyncio.open_connection(parts.hostname, parts.port)
+            server.write(re.sub(rb"(?im)^connection:.*\r\n", b"", head) + added)
+            rest = asyncio.create_task(_pump(client, server))
+            await _pump(answer, answers)
+            rest.cancel()
+            server.close()
+        answers.close()
 
 
-def _pump(source: socket.socket, sink: socket.socket) -> None:
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
-        while part := source.recv(65_536):
-            sink.sendall(part)
-        sink.shutdown(socket.SHUT_WR)
+        while part := await source.read(65_536):
+            sink.write(part)
+            await sink.drain()
 
 
 @contextlib.contextmanager
@@ -61,23 +60,26 @@ def reverse_proxy(folder: Path) -> Iterator[ReverseProxy]:
     self_signed(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    listener = socket.create_server(("127.0.0.1", 0))
-    proxy = ReverseProxy(f"https://localhost:{listener.getsockname()[1]}", folder / "cert.pem")
-
-    def accept() -> None:
-        while True:
-            try:
-                plain, address = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=shake_hands, args=(plain, address[0]), daemon=True).start()
-
-    def shake_hands(plain: socket.socket, address: str) -> None:
-        with contextlib.suppress(OSError):
-            proxy._carry(context.wrap_socket(plain, server_side=True), address)
-
-    threading.Thread(target=accept, daemon=True).start()
+    proxy = ReverseProxy("", folder / "cert.pem")
+    # On one loop: two threads that use one TLS connection at once break it.
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    serving = asyncio.start_server(proxy._carry, "127.0.0.1", 0, ssl=context, limit=1_000_000)
+    server = asyncio.run_coroutine_threadsafe(serving, loop).result()
+    proxy.url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
     try:
         yield proxy
     finally:
-        listener.close()
+        asyncio.run_coroutine_threadsafe(_end(server), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _end(server: asyncio.Server) -> None:
+    server.close()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
