@@ -36,7 +36,12 @@ class Processes:
         self._seen: dict[Session, float | None] = {}
 
     def list_processes(self, request: TerminalRequest) -> list[dict[str, Any]]:
-        """What runs in the chat, oldest first, and what has ended there of late."""
+        """What runs in the chat, oldest first, and what has ended there of late; nothing where the shell is off.
+
+        The page ends the tabs of what it is not told of, and leaves all of them as they are after an error.
+        """
+        if not self._gate.offers(request.person.access, "shell"):
+            return []
         mine = self._of(request)
         ended = [each for each in mine if not each.is_running][-_MOST_ENDED:]
         return [_process(each) for each in mine if each.is_running or each in ended]

@@ -162,7 +162,10 @@ class Terminals:
         self._open[terminal_id] = shell
         try:
             with state["streams"].register(
-                person.name, state["revocations"], lambda: shell.end(FORBIDDEN, "the token is no longer valid")
+                person.name,
+                state["revocations"],
+                lambda: shell.end(FORBIDDEN, "the token is no longer valid"),
+                lambda: person,
             ) as is_valid:
                 if not is_valid:
                     raise Closed(FORBIDDEN, "the token is no longer valid")

@@ -26,7 +26,8 @@ class OpenStreams:
     def register(
         self, name: str, since: int, end: Callable[[], None], listener: Listener | None = None
     ) -> Iterator[bool]:
-        """Within the block, `end` is called when the streams of `name` must end. `listener` is for streams of events.
+        """Within the block, `end` is called when the streams of `name` must end. `listener` is for streams of events,
+        and for the shell of a person: who is there is told who loses something by a switch.
 
         `since` is the number of revocations when the token was checked. A client can send its body later than its head,
         so the token may have been revoked in between: then False is given, and no stream may be opened.
@@ -54,7 +55,7 @@ class OpenStreams:
 
     @property
     def listeners(self) -> list[Caller]:
-        """Who listens to events now."""
+        """Who listens to events now, or has a shell open."""
         return [listener() for ends in self._ends.values() for listener in ends.values() if listener is not None]
 
     def end(self, names: Iterable[str]) -> None:

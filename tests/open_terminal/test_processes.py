@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, running
 from tests.support.open_terminal import get, run_tool, terminal
 from tests.support.peers import official
 from tests.support.waiting import eventually
@@ -167,3 +168,13 @@ async def test_the_tools_are_described_and_answer_in_text(shared_daemon: Daemon)
     assert f"Relative paths count from {shared_daemon.home}" in prompt
     assert listed.headers["content-type"] == "text/plain; charset=utf-8"
     assert config["features"] == {"terminal": True, "notebooks": False, "system": True}
+
+
+async def test_switching_the_shell_off_ends_the_tabs(home: Path) -> None:
+    with running(home) as daemon:
+        async with terminal(daemon) as page:
+            session = await _started(page, "sleep 60")
+            assert [tab["id"] for tab in await _tabs(page)] == [session]
+            assert (await asyncio.to_thread(daemon.cli, "disable", "shell")).returncode == 0
+            assert await _tabs(page) == []
+            assert (await page.get(f"/execute/{session}/status")).status_code == 403

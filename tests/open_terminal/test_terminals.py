@@ -331,7 +331,10 @@ async def test_who_may_have_no_shell_is_told_so_and_loses_an_open_one(home: Path
                 await each.sees("here\r\n")
             assert (await asyncio.to_thread(daemon.cli, "token", "revoke", "other")).returncode == 0
             assert await opened.closed() == (4003, "the token is no longer valid")
-            assert (await asyncio.to_thread(daemon.cli, "disable", "shell")).returncode == 0
+            switched = await asyncio.to_thread(daemon.cli, "disable", "shell")
+            assert switched.returncode == 0
+            # The person's shell is among the clients that see less now.
+            assert "open-terminal" in switched.stdout, switched.stdout
             assert await own.closed() == (4003, "the shell was switched off")
             assert "the shell was switched off" in own.shown.decode()
 
