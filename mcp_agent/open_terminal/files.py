@@ -25,7 +25,7 @@ from tools.filesystem import raw_files
 from tools.filesystem.fs_read import FileText
 from tools.filesystem.fs_write import WrittenFile
 from tools.filesystem.raw_files import RawFile
-from tools.kit.errors import ToolError
+from tools.kit.errors import NotFound, TooLarge, ToolError
 from tools.kit.places import Places
 from tools.kit.results import Result
 from tools.kit.spec import Tool
@@ -36,8 +36,12 @@ _R = TypeVar("_R", bound=Result)
 _Place = tuple[str, str, str]
 
 _MOST_ENTRIES = 20_000
-# What is shown can be edited and saved: a part of a file must not take the place of the whole.
 _MOST_TEXT_BYTES = 16 * 1024 * 1024
+# Of a larger text the beginning is shown. What is shown can be edited and saved, and this part must not take the place
+# of the whole: it is remembered as what it is, and says so in its last line.
+_MOST_PART_CHARS = 2 * 1024 * 1024
+_PART = "part"
+_NOT_SAVED = "This is its beginning, which cannot be saved."
 _MOST_CHATS = 1_000
 _MOST_OPENED = 4_000
 _ARCHIVES_AT_ONCE = 2
@@ -52,6 +56,13 @@ class _Listing(Result, frozen=True):
 
     def render(self) -> str:
         return f"{self.path} · {len(self.entries)} entries"
+
+
+class _Missing(Result, frozen=True):
+    message: str
+
+    def render(self) -> str:
+        return self.message
 
 
 class _Deleted(Result, frozen=True):
@@ -107,20 +118,30 @@ class Files:
         """A text with its lines counted; an image as it is."""
         path = self.path(request, request.parameter("path"))
         place = _place(request)
+        # Open WebUI looks for it before every answer of a model: most people have none, and that is no failure.
+        may_be_missing = path == to_wire(Path.home() / "AGENTS.md")
 
         def work(ctx: ToolContext, tool: Tool) -> Result:
-            result: Result = tool.function(ctx, path=path, max_bytes=_MOST_TEXT_BYTES)
-            if isinstance(result, FileText) and result.rev is not None and not result.truncated:
-                self._opened.remember(place, _target(ctx, path), result.rev)
+            try:
+                result: Result = tool.function(ctx, path=path, max_bytes=_MOST_TEXT_BYTES)
+            except NotFound as error:
+                if may_be_missing:
+                    return _Missing(error.message)
+                raise
+            if isinstance(result, FileText) and result.rev is not None:
+                self._opened.remember(place, _target(ctx, path), _PART if result.truncated else result.rev)
             return result
 
         found = await self.run(request, "fs_read", work, path=path)
+        if isinstance(found, _Missing):
+            raise TerminalRefusal(404, found.message)
         if found.body.content is not None:
             return found
         text = found.as_object()
-        if text.get("truncated"):
-            raise TerminalRefusal(413, f"{text['path']} has {text['size']} bytes, too many to be shown; download it")
         content: str = text["content"]
+        if text.get("truncated"):
+            content = content[: content.rfind("\n", 0, _MOST_PART_CHARS) + 1 or _MOST_PART_CHARS]
+            content += f"\n… {text['path']} has {text['size']:,} bytes and goes on. {_NOT_SAVED}\n"
         lines = content.count("\n") + (bool(content) and not content.endswith("\n"))
         return {"path": text["path"], "total_lines": lines, "content": content}
 
@@ -131,6 +152,13 @@ class Files:
         def work(ctx: ToolContext, _: Tool) -> WrittenFile:
             target = _target(ctx, path)
             opened_rev = self._opened.rev(place, target)
+            if is_text and (opened_rev == _PART or _ends_as_a_part(content)):
+                raise TooLarge(
+                    f"only the beginning of {target} was opened, so it was not saved",
+                    hint="download it to change it, or let a program do it",
+                )
+            if opened_rev == _PART:
+                opened_rev = None
             if opened_rev is None:
                 return raw_files.write_raw(ctx, path, content)
             saved = raw_files.save_opened(ctx, path, content, opened_rev=opened_rev, keeps_encoding=is_text)
@@ -226,6 +254,12 @@ class OpenedTexts:
 
     def rev(self, place: _Place, path: str) -> str | None:
         return self._revs.get((place, path))
+
+
+def _ends_as_a_part(content: BinaryIO) -> bool:
+    """Whether a text is the beginning of a file, as it was shown."""
+    content.seek(max(content.seek(0, os.SEEK_END) - len(_NOT_SAVED) - 2, 0))
+    return _NOT_SAVED.encode() in content.read()
 
 
 def _target(ctx: ToolContext, path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import time
 import zipfile
@@ -75,6 +76,16 @@ async def test_a_text_is_read_with_its_lines_counted(browsed: Daemon, folder: Pa
     async with terminal(browsed) as page:
         path = str(folder / "README.md")
         assert await get(page, "/files/read", path=path) == {"path": path, "total_lines": 2, "content": "# One\ntwo"}
+
+
+async def test_a_missing_agents_file_is_no_failure(browsed: Daemon) -> None:
+    async with terminal(browsed, chat="agents") as page:
+        home = (await get(page, "/files/cwd"))["home"]
+        answers = [await page.get("/files/read", params={"path": f"{home}/{name}"}) for name in ("AGENTS.md", "no.md")]
+    assert [each.status_code for each in answers] == [404, 404]
+    calls = [json.loads(line) for line in browsed.cli("audit", "--json").stdout.splitlines()]
+    last = [each["outcome"] for each in calls if each.get("tool") == "fs_read"][-2:]
+    assert last == ["ok", "NOT_FOUND"]
 
 
 async def test_a_file_is_viewed_as_the_bytes_that_it_is(browsed: Daemon, folder: Path) -> None:

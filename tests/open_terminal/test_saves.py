@@ -74,6 +74,28 @@ async def test_a_file_that_is_gone_since_is_saved(edited: Daemon) -> None:
     assert path.read_text() == "two\n"
 
 
+async def test_of_a_very_large_text_the_beginning_is_opened_and_never_saved(edited: Daemon) -> None:
+    path = edited.home / "large.log"
+    line = "one line of a log, and é\n"
+    path.write_text(line * 800_000)
+    size = path.stat().st_size
+    async with terminal(edited, chat="large") as page, terminal(edited, chat="none") as other:
+        found = await get(page, "/files/read", path=str(path))
+        shown = found["content"].splitlines()
+        assert found["total_lines"] == len(shown) > 80_000
+        assert (shown[0], shown[-3]) == (line[:-1], line[:-1])
+        assert shown[-1] == f"… {path} has {size:,} bytes and goes on. This is its beginning, which cannot be saved."
+        # Without its last line it is still what was opened; with it, nothing need be remembered.
+        for each, text in ((page, "changed\n"), (other, found["content"])):
+            refused = await _save(each, path, text)
+            detail = f"only the beginning of {path} was opened, so it was not saved"
+            assert (refused.status_code, refused.json()["detail"]) == (413, detail)
+        assert path.stat().st_size == size
+        assert (await _save(page, path, "new\n", "application/octet-stream")).status_code == 200
+        await get(page, "/files/read", path=str(path))
+        assert (await _save(page, path, "newer\n")).status_code == 200
+
+
 @pytest.mark.parametrize("codec", ["latin-1", "utf-8-sig", "utf-16", "utf-8"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 async def test_a_save_keeps_the_encoding_and_the_line_ends(edited: Daemon, codec: str, end: str) -> None:
