@@ -27,7 +27,9 @@ WITH_PROBES = (sys.executable, str(Path(__file__).with_name("serving.py")))
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a user whose home is `home` and who has set nothing else of ours."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MCP_AGENT_", "XDG_", "PYTHON", "MAKE"))}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MCP_AGENT_", "XDG_", "PYTHON", "MAKE"))
+    }
     return {**kept, "HOME": str(home), **(extra or {})}
 
 
