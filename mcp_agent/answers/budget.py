@@ -189,7 +189,8 @@ def text_limit(call: Call, tool: Tool | None, text_bytes: int | None) -> TextLim
 
     `text_bytes` is the most that a text for a model has; None for no such limit.
     """
-    names_size = tool is not None and any(call.arguments.get(name) is not None for name in tool.size_arguments)
+    sizes = () if tool is None else (value for name, value in call.arguments.items() if tool.is_size(name))
+    names_size = any(value is not None for value in sizes)
     if text_bytes is None or names_size:
         return MESSAGE
     client = text_client(call.caller.client)

@@ -134,10 +134,10 @@ class Tool:
         """Whether the tool itself goes on somewhere: then a cursor that is not the host's is for the tool."""
         return self._has_own(CURSOR)
 
-    @property
-    def size_arguments(self) -> tuple[str, ...]:
-        """The arguments by which a caller says how large the result may be."""
-        return tuple(name for name, field in self.parameters.fields.items() if field.is_size)
+    def is_size(self, argument: str) -> bool:
+        """Whether a caller says with this argument how large the result may be."""
+        field = self.parameters.fields.get(argument)
+        return field is not None and field.is_size
 
     @cached_property
     def result_type(self) -> type[Result]:

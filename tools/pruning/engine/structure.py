@@ -53,7 +53,8 @@ _LONGEST_STATEMENT = 10
 # What a definition of Java or Rust begins with, and how many of a program do.
 _MEMBER = re.compile(r"\s*+(?:pub\b|fn |impl\b|public |private |protected )")
 _MEMBER_SHARE = 0.3
-_OPENS, _CLOSES = np.frombuffer(b"([", np.uint8), np.frombuffer(b")]", np.uint8)
+# What a character adds to the number of open brackets.
+_BRACKETS = mark_codes("([").astype(np.int8) - mark_codes(")]").astype(np.int8)
 _MOST_SIGNATURE_LINES = 12
 _FEW_LINES = 100
 # The column of what is around all definitions: left of every other.
@@ -162,8 +163,7 @@ def has_small_members(lines: LineArray, structure: Structure) -> bool:
 def ends_of_statements(kept: Bools, lines: LineArray) -> Bools:
     """Mark the lines behind each kept run that its last statement still needs: to its closing bracket."""
     added = np.zeros_like(kept)
-    opens = np.isin(lines.codes, _OPENS).astype(np.int64) - np.isin(lines.codes, _CLOSES)
-    depth = np.add.reduceat(opens, lines.start)
+    depth = np.add.reduceat(_BRACKETS[lines.codes], lines.start, dtype=np.int32)
     for last in np.flatnonzero(kept[:-1] & ~kept[1:]).tolist():
         open_brackets, line = 0, last
         while line > last - _LONGEST_STATEMENT and line >= 0 and kept[line] and open_brackets <= 0:
