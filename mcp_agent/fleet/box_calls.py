@@ -54,7 +54,7 @@ _OUTAGE_S = 30.0
 _RECONNECT_S = 10.0
 _SETTLE_S = 5.0
 _RETRY_S = 0.05
-_READ_S = 5.0
+_READ_S = 10.0
 _T = TypeVar("_T")
 _now = time.monotonic
 _ANOTHER_BOX = "choose another box, see `boxes`, or try again"
@@ -90,13 +90,22 @@ class BoxCalls:
         call_id = new_call_id()
         return await self._ask(box, call_id, encode(ReadResource(call_id, uri, caller_facts(caller))), _contents)
 
-    async def read(self, box: str, boot: str, question: ReadQuestion, kind: type[_T]) -> _T:
-        """What a start of a box shows, which is of that kind. Raises CannotRead, and BusError if nobody answers."""
-        subject = verb_subject(box, boot, "read", self._gateway)
-        try:
-            answer = read_read_answer(await self._bus.request(subject, encode(question), _READ_S))
-        except BadMessage as error:
-            raise CannotRead(NotShown("misunderstood", str(error))) from None
+    async def read(self, box: str, boot: str, question: ReadQuestion, kind: type[_T], *, patience_s: float = 0.0) -> _T:
+        """What a start of a box shows, which is of that kind.
+
+        Raises CannotRead, and BusError if nobody answers, although it was asked again for `patience_s`.
+        """
+        subject, deadline = verb_subject(box, boot, "read", self._gateway), _now() + patience_s
+        while True:
+            try:
+                answer = read_read_answer(await self._bus.request(subject, encode(question), _READ_S))
+                break
+            except BadMessage as error:
+                raise CannotRead(NotShown("misunderstood", str(error))) from None
+            except BusError:
+                if _now() >= deadline:
+                    raise
+            await asyncio.sleep(_RETRY_S)
         if isinstance(answer, kind):
             return answer
         raise CannotRead(

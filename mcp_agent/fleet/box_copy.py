@@ -5,25 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from mcp_agent.fleet.box_calls import CannotRead
 from mcp_agent.fleet.bus import BusError
 from mcp_agent.fleet.call_protocol import RemoteError
-from mcp_agent.fleet.member_copies import DEADLINE_S, NEEDS, RECEIVE, SEND
-from mcp_agent.fleet.messages import (
-    BadMessage,
-    CopyAnswer,
-    CopyFailed,
-    CopyGone,
-    CopyPiece,
-    CopyQuestion,
-    PieceWritten,
-    ReadPiece,
-    WritePiece,
-    encode,
-    read_copy_answer,
-)
-from mcp_agent.fleet.subjects import verb_subject
+from mcp_agent.fleet.member_files import DEADLINE_S, NEEDS, RECEIVE, SEND
+from mcp_agent.fleet.messages import FilePiece, FileQuestion, PieceWritten, ReadPiece, WritePiece
 from tools.context import ToolContext
 from tools.filesystem.changes import ChangeResult
 from tools.kit.errors import BoxUnreachable, IoError, ToolError
@@ -37,10 +25,10 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 4 * 1024 * 1024
 # Of a message, besides the bytes of the file.
 _HEAD_BYTES = 1_000
-_ANSWER_S = 10.0
 # So long a box may be silent, and a receiver may take to begin.
 _PATIENCE_S = 15.0
 _RETRY_S = 0.02
+_T = TypeVar("_T")
 
 
 class Copied(ChangeResult, frozen=True):
@@ -83,6 +71,14 @@ class _OnBox(ToolError):
         super().__init__(f"{box}: {said['message']}", hint=said.get("hint"))
         self.code = error.code
         self.rule = error.rule
+
+
+class _NotCopied(IoError):
+    """A box has refused a piece."""
+
+    def __init__(self, box: str, error: CannotRead) -> None:
+        super().__init__(f"{box}: {error}; nothing was changed", hint="copy it again")
+        self.is_gone = error.why == "gone"
 
 
 class _Copying:
@@ -129,47 +125,39 @@ class _Copying:
             found, _ = await asyncio.gather(self._read(offered, offset, size), self._write(ticket, offset, piece, size))
             offset, piece = offset + len(found.data if found else b""), found
 
-    async def _read(self, offered: str, offset: int, size: int) -> CopyPiece | None:
+    async def _read(self, offered: str, offset: int, size: int) -> FilePiece | None:
         if offset == size:
             return None
         most = min(_PIECE_BYTES, self._gateway.bus.max_payload - _HEAD_BYTES, size - offset)
-        answer = await self._ask(self._source, ReadPiece(offered, offset, most))
-        if not isinstance(answer, CopyPiece):
-            raise self._failure(self._source, answer)
-        return answer
+        return await self._ask(self._source, ReadPiece(offered, offset, most), FilePiece)
 
-    async def _write(self, ticket: str, end: int, piece: CopyPiece | None, size: int) -> None:
+    async def _write(self, ticket: str, end: int, piece: FilePiece | None, size: int) -> None:
         """Write the piece that ends there."""
         if piece is None:
             return
         deadline = time.monotonic() + _PATIENCE_S
         question = WritePiece(ticket, end - len(piece.data), piece.data, piece.sha256)
-        # The call that makes the ticket is on its way.
-        while isinstance(answer := await self._ask(self._target, question), CopyGone):
-            if question.offset or time.monotonic() > deadline:
-                break
-            await asyncio.sleep(_RETRY_S)
-        if not isinstance(answer, PieceWritten):
-            raise self._failure(self._target, answer)
-        self._ctx.progress(end, size, f"{end} of {size} bytes")
-
-    async def _ask(self, box: Box, question: CopyQuestion) -> CopyAnswer:
-        """Ask until there is an answer. A piece that was asked for twice is written once."""
-        deadline = time.monotonic() + _PATIENCE_S
-        subject = verb_subject(box.name, box.boot, "copy", self._gateway.name)
         while True:
             try:
-                return read_copy_answer(await self._gateway.bus.request(subject, encode(question), _ANSWER_S))
-            except (BusError, BadMessage) as error:
-                if time.monotonic() > deadline:
-                    raise BoxUnreachable(
-                        f"{box.name} cannot be reached: {error}; the copy was given up", may_have_run=False
-                    ) from None
+                await self._ask(self._target, question, PieceWritten)
+                break
+            except _NotCopied as error:
+                # The call that makes the ticket may be on its way.
+                if not error.is_gone or question.offset or time.monotonic() > deadline:
+                    raise
             await asyncio.sleep(_RETRY_S)
+        self._ctx.progress(end, size, f"{end} of {size} bytes")
 
-    def _failure(self, box: Box, answer: CopyAnswer) -> ToolError:
-        what = answer.message if isinstance(answer, CopyFailed) else "it has given the copy up"
-        return IoError(f"{box.name}: {what}; nothing was changed", hint="copy it again")
+    async def _ask(self, box: Box, question: FileQuestion, kind: type[_T]) -> _T:
+        """Ask until there is an answer. A piece that was asked for twice is written once."""
+        try:
+            return await self._gateway.calls.read(box.name, box.boot, question, kind, patience_s=_PATIENCE_S)
+        except CannotRead as error:
+            raise _NotCopied(box.name, error) from None
+        except BusError as error:
+            raise BoxUnreachable(
+                f"{box.name} cannot be reached: {error}; the copy was given up", may_have_run=False
+            ) from None
 
     async def _call(self, box: Box, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         caller = self._gateway.caller_of(self._ctx)

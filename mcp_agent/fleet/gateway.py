@@ -19,10 +19,9 @@ from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.daemon import Daemon, Elsewhere
 from mcp_agent.events.hub import EventHub
 from mcp_agent.fleet.box_calls import BoxCalls
-from mcp_agent.fleet.box_resources import BoxResources
+from mcp_agent.fleet.box_resources import BoxArtifacts, BoxResources, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.bus import Bus
 from mcp_agent.fleet.directory import Box, Directory, invalid, list_names, parse_labels
-from mcp_agent.fleet.fleet_artifacts import FleetArtifacts, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.fleet_output import FleetOutput
 from mcp_agent.fleet.fleet_tools import fleet_tools
 from mcp_agent.fleet.messages import LEAST_PAYLOAD_BYTES
@@ -110,7 +109,7 @@ class Gateway:
 
             return BoxViews(self).routes
 
-        downloads = FleetArtifacts(artifacts, gate, audit, self)
+        downloads = BoxArtifacts(artifacts, gate, audit, self)
         return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes)
 
     async def join(self, daemon: Daemon) -> None:

@@ -18,7 +18,7 @@ from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, TimedOut
 from mcp_agent.fleet.directory import HEARTBEAT_S
 from mcp_agent.fleet.member_calls import MemberCalls
-from mcp_agent.fleet.member_copies import MemberCopies
+from mcp_agent.fleet.member_files import MemberFiles
 from mcp_agent.fleet.member_output import MemberOutput
 from mcp_agent.fleet.messages import (
     LEASE_S,
@@ -27,16 +27,21 @@ from mcp_agent.fleet.messages import (
     BadMessage,
     Beat,
     Leaves,
+    NotShown,
+    ReadAnswer,
+    ReadPiece,
     ToolEntry,
     Who,
+    WritePiece,
     digest,
     encode,
     pack_tools,
     read_beat,
+    read_read_question,
     read_who,
 )
 from mcp_agent.fleet.nats_address import FleetError
-from mcp_agent.fleet.subjects import WHO, beat_subject, verb_subject, who_subject
+from mcp_agent.fleet.subjects import WHO, beat_subject, gateway_of, verb_subject, who_subject
 from mcp_agent.process.logs import event
 from registry.gate import Access
 
@@ -72,8 +77,8 @@ class Member:
         self._daemon = daemon
         self._is_joined = False
         self._joined_after = 0
-        self._copies = MemberCopies(daemon)
-        self._calls = MemberCalls(self._copies.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
+        self._files = MemberFiles(daemon)
+        self._calls = MemberCalls(self._files.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
         self._output = MemberOutput(daemon, bus, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
         self._described: tuple[About, bytes] | None = None
         self._has_changed = asyncio.Event()
@@ -83,8 +88,7 @@ class Member:
         # In the order in which they come: a cancellation does not overtake its call.
         bus.serve(verb_subject(self.box, self.boot, "call", "*"), self._calls.serve_call, is_quick=True)
         bus.serve(verb_subject(self.box, self.boot, "cancel", "*"), self._calls.serve_cancel, is_quick=True)
-        bus.serve(verb_subject(self.box, self.boot, "read", "*"), self._output.serve)
-        bus.serve(verb_subject(self.box, self.boot, "copy", "*"), self._copies.serve)
+        bus.serve(verb_subject(self.box, self.boot, "read", "*"), self._serve_read)
         bus.serve(who_subject(self.box), self._serve_who)
         bus.serve(WHO, self._serve_question)
 
@@ -179,6 +183,19 @@ class Member:
             about, tools = self._description
             answer = replace(self._news(), about=about, tools=None if about.tools in who.has else tools)
             await message.respond(encode(answer))
+
+    async def _serve_read(self, message: Message) -> None:
+        answer: ReadAnswer
+        try:
+            question = read_read_question(message.data)
+            if isinstance(question, ReadPiece | WritePiece):
+                answer = await self._files.answer(question)
+            else:
+                answer = self._output.answer(question, gateway_of(message.subject))
+        except BadMessage as error:
+            event(log, logging.WARNING, "fleet.bad_message", message=str(error))
+            answer = NotShown("misunderstood", str(error))
+        await message.respond(encode(answer))
 
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""

@@ -1,4 +1,4 @@
-"""What this box shows to gateways: its sessions and their output, and its artifacts, read in ranges.
+"""What this box shows to gateways of its sessions and their output.
 
 Output is published while a gateway wants it, and read by who missed some.
 
@@ -11,39 +11,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import os
 from typing import NamedTuple
 
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import MOST_CHUNK_BYTES, RATE_BYTES
 from mcp_agent.events.output_cursor import CursorItem, OutputCursor
 from mcp_agent.events.types import Condition
-from mcp_agent.fleet.bus import Bus, BusError, Message
-from mcp_agent.fleet.call_protocol import caller_name
+from mcp_agent.fleet.bus import Bus, BusError
 from mcp_agent.fleet.messages import (
     WANTED_S,
-    ArtifactPiece,
     BadMessage,
     NotShown,
     Output,
+    OutputQuestion,
     OutputRow,
-    ReadAnswer,
-    ReadArtifact,
     ReadOutput,
-    ReadQuestion,
     ReadSessions,
     Sessions,
     encode,
-    read_read_question,
 )
-from mcp_agent.fleet.subjects import gateway_of, output_subject
-from mcp_agent.process.logs import event
-from tools.files import disk
+from mcp_agent.fleet.subjects import output_subject
 from tools.sessions.output_log import Exit, Lost, OutputLog, PieceSpan
 from tools.sessions.session import describe_session
-
-log = logging.getLogger(__name__)
 
 # More than that at once is not published, but announced, so often at most.
 _MOST_PUBLISHED_BYTES = 128 * 1024
@@ -56,8 +45,6 @@ _MOST_READ_BYTES = 512 * 1024
 _READS_ON_S = 2.0
 _MOST_READERS = 2_000
 _MOST_KNOWN = 100
-_ARTIFACTS_AT_ONCE = 8
-_ARTIFACT_BYTES = 900_000
 _MOST_SHOWN_BYTES = 64 * 1024
 
 
@@ -85,25 +72,12 @@ class MemberOutput:
         self._sessions = daemon.sessions
         self._subject = output_subject(box)
         self._may_hear = may_hear
-        self._artifacts = daemon.artifacts
-        self._artifact_places = asyncio.Semaphore(_ARTIFACTS_AT_ONCE)
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._is_wanted = asyncio.Event()
         self._wanted_until = 0.0
 
-    async def serve(self, message: Message) -> None:
-        try:
-            answer = await self._answer(read_read_question(message.data), gateway_of(message.subject))
-        except BadMessage as error:
-            event(log, logging.WARNING, "fleet.bad_message", message=str(error))
-            answer = NotShown("misunderstood", str(error))
-        await message.respond(encode(answer))
-
-    async def _answer(self, question: ReadQuestion, gateway: str) -> ReadAnswer:
+    def answer(self, question: OutputQuestion, gateway: str) -> Output | Sessions | NotShown:
         """Raises BadMessage."""
-        if isinstance(question, ReadArtifact):
-            async with self._artifact_places:
-                return await asyncio.to_thread(self._read_artifact, question)
         if not self._may_hear():
             return NotShown("off", "the shell tools are switched off for gateways there")
         if question.session is not None and self._hub.log(question.session) is None:
@@ -213,19 +187,6 @@ class MemberOutput:
         session = self._sessions.find(question.session)
         start = max(0, session.end + question.offset if question.offset < 0 else question.offset)
         return Sessions([describe_session(session)], *session.text(start, _MOST_SHOWN_BYTES))
-
-    def _read_artifact(self, asked: ReadArtifact) -> ArtifactPiece | NotShown:
-        try:
-            artifact = self._artifacts.find(asked.reference, caller_name(asked.owner))
-        except OSError as error:
-            return NotShown("misunderstood", f"the artifacts cannot be read now: {error.strerror or error}")
-        if artifact is None:
-            return NotShown("gone")
-        try:
-            with disk.open_descriptor(self._artifacts.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW) as descriptor:
-                return ArtifactPiece(artifact.size, os.pread(descriptor, _ARTIFACT_BYTES, asked.offset))
-        except OSError:
-            return NotShown("gone")
 
     def _expire(self) -> None:
         for key, reader in list(self._readers.items()):

@@ -24,12 +24,8 @@ who missed some reads it:
 
     ReadOutput         →  Output or NotShown
     ReadSessions       →  Sessions or NotShown
-    ReadArtifact       →  ArtifactPiece or NotShown
-
-A copy, on `copy`, under the ticket of an offer that a call has made:
-
-    ReadPiece          →  CopyPiece, CopyGone or CopyFailed
-    WritePiece         →  PieceWritten, CopyGone or CopyFailed
+    ReadPiece          →  FilePiece or NotShown, of an artifact, or of a file that a call has offered under a ticket
+    WritePiece         →  PieceWritten or NotShown, of a file that a call waits for under a ticket
 
 A message has at most the bytes that the NATS server takes; `fleet init` has it take 8 MB.
 """
@@ -248,40 +244,6 @@ class NoResult(Struct, frozen=True, tag="none", omit_defaults=True):
     detail: str = ""
 
 
-class ReadPiece(Struct, frozen=True, tag="read"):
-    """A piece of a file that a box offers."""
-
-    ticket: _Short
-    offset: _Count
-    size: _Count
-
-
-class WritePiece(Struct, frozen=True, tag="write"):
-    """The next piece of a file that a box receives."""
-
-    ticket: _Short
-    offset: _Count
-    data: bytes
-    sha256: bytes
-
-
-class CopyPiece(Struct, frozen=True, tag="piece"):
-    data: bytes
-    sha256: bytes
-
-
-class PieceWritten(Struct, frozen=True, tag="written"):
-    """It is in the file."""
-
-
-class CopyGone(Struct, frozen=True, tag="gone"):
-    """There is no such ticket, or not yet."""
-
-
-class CopyFailed(Struct, frozen=True, tag="failed"):
-    message: str
-
-
 class OutputRow(Struct, frozen=True, array_like=True):
     """A piece of the output of a session, its exit, or bytes that the spool has let go (`lost`, without a number)."""
 
@@ -341,31 +303,49 @@ class Sessions(Struct, frozen=True, tag="sessions", omit_defaults=True):
     next_offset: int = 0
 
 
-class ReadArtifact(Struct, frozen=True, tag="artifact"):
-    reference: _Path
-    owner: _Short
+class ReadPiece(Struct, frozen=True, tag="piece", omit_defaults=True):
+    """So many bytes of a file from an offset on. It is named by its ticket, or by its reference and owner."""
+
+    name: _Path
     offset: _Count
-
-
-class ArtifactPiece(Struct, frozen=True, tag="artifact"):
-    """Bytes from the offset on, of so many."""
-
     size: _Count
+    owner: _Short = ""
+
+
+class FilePiece(Struct, frozen=True, tag="piece"):
+    """A piece of a file whose size is `whole`."""
+
+    whole: _Count
     data: bytes
+    sha256: bytes
+
+
+class WritePiece(Struct, frozen=True, tag="write"):
+    """The next piece of a file that a box receives."""
+
+    ticket: _Short
+    offset: _Count
+    data: bytes
+    sha256: bytes
+
+
+class PieceWritten(Struct, frozen=True, tag="written"):
+    """It is in the file."""
 
 
 class NotShown(Struct, frozen=True, tag="not-shown", omit_defaults=True):
     """Why not: `off`, no gateway may hear of sessions here; `gone`, there is none such. `known` are other sessions."""
 
-    why: Literal["off", "gone", "misunderstood"]
+    why: Literal["off", "gone", "failed", "misunderstood"]
     detail: str = ""
     known: tuple[_Short, ...] = ()
 
 
-ReadQuestion = ReadOutput | ReadSessions | ReadArtifact
-ReadAnswer = Output | Sessions | ArtifactPiece | NotShown
-CopyQuestion = ReadPiece | WritePiece
-CopyAnswer = CopyPiece | PieceWritten | CopyGone | CopyFailed
+FileQuestion = ReadPiece | WritePiece
+FileAnswer = FilePiece | PieceWritten | NotShown
+OutputQuestion = ReadOutput | ReadSessions
+ReadQuestion = OutputQuestion | FileQuestion
+ReadAnswer = Output | Sessions | FileAnswer
 CallQuestion = RunTool | ReadResource | Ask
 RunOutcome = Ran | CallRefused | Contents
 BoxAnswer = RunOutcome | StillRunning | NoResult
@@ -376,8 +356,6 @@ read_cancel: Callable[[bytes], Cancel] = _decoder(Cancel)
 read_read_question: Callable[[bytes], ReadQuestion] = _decoder(ReadQuestion)
 read_read_answer: Callable[[bytes], ReadAnswer] = _decoder(ReadAnswer)
 read_output: Callable[[bytes], Output] = _decoder(Output)
-read_copy_question: Callable[[bytes], CopyQuestion] = _decoder(CopyQuestion)
-read_copy_answer: Callable[[bytes], CopyAnswer] = _decoder(CopyAnswer)
 read_beat: Callable[[bytes], Beat | Leaves] = _decoder(Beat | Leaves)
 read_who: Callable[[bytes], Who] = _decoder(Who)
 # JSON, and not MessagePack: a schema goes out as JSON again, and there is nothing in it that JSON has no form for.

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from mcp_agent.settings import BOX_NAME
 
-Verb = Literal["call", "read", "cancel", "copy"]
+Verb = Literal["call", "read", "cancel"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 
 # Everybody who hears it says who they are.

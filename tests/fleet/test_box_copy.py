@@ -16,16 +16,15 @@ import pytest
 
 from mcp_agent.fleet.bus import Bus, NotPermitted
 from mcp_agent.fleet.credentials import FleetKeys
-from mcp_agent.fleet.member_copies import ArrivingFile, OfferedFile
+from mcp_agent.fleet.member_files import ArrivingFile, OfferedFile
 from mcp_agent.fleet.messages import (
-    CopyFailed,
-    CopyGone,
-    CopyPiece,
+    FilePiece,
+    NotShown,
     PieceWritten,
     ReadPiece,
     WritePiece,
     encode,
-    read_copy_answer,
+    read_read_answer,
 )
 from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
@@ -190,11 +189,11 @@ def test_only_the_file_that_was_offered_is_read(tmp_path: Path) -> None:
     source.write_bytes(b"offered")
     offered = OfferedFile(source, disk.identity(source.stat()))
     for _ in range(2):
-        assert offered.piece(question) == CopyPiece(b"offered", hashlib.sha256(b"offered").digest())
+        assert offered.piece(question) == FilePiece(7, b"offered", hashlib.sha256(b"offered").digest())
     source.rename(tmp_path / "elsewhere")
     (tmp_path / "another").write_bytes(b"another")
     source.symlink_to(tmp_path / "another")
-    assert isinstance(offered.piece(question), CopyFailed)
+    assert offered.piece(question) == NotShown("failed", "the file was changed while it was copied")
 
 
 async def test_what_arrives_is_written_once_in_order_and_as_it_was_sent(tmp_path: Path) -> None:
@@ -203,9 +202,9 @@ async def test_what_arrives_is_written_once_in_order_and_as_it_was_sent(tmp_path
         pieces = [
             WritePiece("ticket", at, data, hashlib.sha256(data).digest()) for at, data in ((0, b"abc"), (3, b"def"))
         ]
-        assert isinstance(arriving.take(pieces[1]), CopyFailed)
+        assert arriving.take(pieces[1]) == NotShown("failed", "the next piece begins at 0, not at 3")
         damaged = arriving.take(msgspec.structs.replace(pieces[0], data=b"abd"))
-        assert damaged == CopyFailed("what has arrived has another checksum than what was sent")
+        assert damaged == NotShown("failed", "what has arrived has another checksum than what was sent")
         for piece in (pieces[0], pieces[0], pieces[1], pieces[1]):
             assert arriving.take(piece) == PieceWritten()
         assert arriving.sha256 == hashlib.sha256(b"abcdef").hexdigest()
@@ -300,10 +299,11 @@ async def test_with_credentials_nobody_reads_without_the_ticket_of_an_offer(tmp_
             try:
                 asked = encode(ReadPiece("guessed", 0, 100)), PATIENCE_S
                 if name == "gw":
-                    assert read_copy_answer(await stranger.request(f"agent.one.{boot}.copy.gw", *asked)) == CopyGone()
+                    answer = read_read_answer(await stranger.request(f"agent.one.{boot}.read.gw", *asked))
+                    assert answer == NotShown("gone", "it has given the copy up")
                 else:
                     with pytest.raises(NotPermitted):
-                        await stranger.request(f"agent.one.{boot}.copy.two", *asked)
+                        await stranger.request(f"agent.one.{boot}.read.two", *asked)
             finally:
                 await stranger.close()
 

@@ -1,7 +1,7 @@
-"""Both ends of a copy on a box: a file that a gateway reads in pieces, and one that it makes of pieces.
+"""The files of a box that a gateway reads and writes in pieces: artifacts, and both ends of a copy.
 
-No list has these two tools, and they need no switches of their own. Each is allowed to a gateway that may use a tool
-here which can do the same, under the same deny rules; and each has its line in the audit log.
+A copy begins with two calls, of tools that no list has and that need no switches of their own. Each is allowed to a
+gateway that may use a tool here which can do the same, under the same deny rules, and has its line in the audit log.
 
 Every piece has a checksum. What has arrived is in the state folder. When it is whole, the journal puts it to its place
 in one step, with an undo_id.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import os
 import secrets
 import shutil
@@ -24,20 +23,17 @@ from mcp_agent.calls.call import Call, Outcome
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallTrace
 from mcp_agent.daemon import Daemon
-from mcp_agent.fleet.bus import Message
+from mcp_agent.fleet.call_protocol import caller_name
 from mcp_agent.fleet.messages import (
-    BadMessage,
-    CopyAnswer,
-    CopyFailed,
-    CopyGone,
-    CopyPiece,
+    FileAnswer,
+    FilePiece,
+    FileQuestion,
+    NotShown,
     PieceWritten,
     ReadPiece,
     WritePiece,
-    encode,
-    read_copy_question,
 )
-from mcp_agent.process.logs import event
+from mcp_agent.storage.artifact_store import SCHEME
 from registry.catalog import Catalog
 from registry.gate import Access, Gate, Grant, Shape
 from tools.context import ToolContext
@@ -51,8 +47,6 @@ from tools.kit.params import Field
 from tools.kit.results import Result
 from tools.kit.spec import Tool, tool
 
-log = logging.getLogger(__name__)
-
 SEND, RECEIVE = "box_send", "box_receive"
 # The tool that a gateway must be allowed to use here.
 NEEDS = {SEND: "fs_read", RECEIVE: "fs_write"}
@@ -61,6 +55,8 @@ DEADLINE_S = 24 * 3600.0
 IDLE_S = 30.0
 _MOST_COPIES, _MOST_OFFERS = 200, 1_000
 _MOST_PIECE_BYTES = 8 * 1024 * 1024
+_READ_AT_ONCE = 8
+_GONE = NotShown("gone", "it has given the copy up")
 _T = TypeVar("_T")
 
 
@@ -93,12 +89,12 @@ class OfferedFile(NamedTuple):
     path: Path
     identity: list[int]
 
-    def piece(self, question: ReadPiece) -> CopyAnswer:
+    def piece(self, question: ReadPiece) -> FileAnswer:
         with disk.open_descriptor(self.path) as descriptor:
-            data = os.pread(descriptor, min(question.size, _MOST_PIECE_BYTES), question.offset)
+            piece = _read_piece(descriptor, question)
             if disk.identity(os.fstat(descriptor)) != self.identity:
-                return CopyFailed("the file was changed while it was copied")
-        return CopyPiece(data, hashlib.sha256(data).digest())
+                return NotShown("failed", "the file was changed while it was copied")
+        return piece
 
 
 class ArrivingFile:
@@ -116,15 +112,15 @@ class ArrivingFile:
     def sha256(self) -> str:
         return self._hash.hexdigest()
 
-    def take(self, piece: WritePiece) -> CopyAnswer:
+    def take(self, piece: WritePiece) -> FileAnswer:
         if hashlib.sha256(piece.data).digest() != piece.sha256:
-            return CopyFailed("what has arrived has another checksum than what was sent")
+            return NotShown("failed", "what has arrived has another checksum than what was sent")
         if piece.offset == self._offset:
             disk.write_all(self._descriptor, piece.data)
             self._hash.update(piece.data)
             self._offset += len(piece.data)
         elif piece.offset + len(piece.data) != self._offset:
-            return CopyFailed(f"the next piece begins at {self._offset}, not at {piece.offset}")
+            return NotShown("failed", f"the next piece begins at {self._offset}, not at {piece.offset}")
         return PieceWritten()
 
     async def wait_until_whole(self) -> None:
@@ -138,10 +134,12 @@ class ArrivingFile:
             self.has_more.clear()
 
 
-class MemberCopies:
-    """The copies under way on this box, and the dispatcher for the calls of gateways, which begin them."""
+class MemberFiles:
+    """The artifacts of this box, its copies under way, and what dispatches the calls of gateways that begin them."""
 
     def __init__(self, daemon: Daemon) -> None:
+        self._artifacts = daemon.artifacts
+        self._places = asyncio.Semaphore(_READ_AT_ONCE)
         self._folder = daemon.config.copies_dir
         # The oldest first.
         self._offered: OrderedDict[str, OfferedFile] = OrderedDict()
@@ -203,30 +201,35 @@ class MemberCopies:
 
         return box_send, box_receive
 
-    async def serve(self, message: Message) -> None:
-        """Answer a message on the subject `copy`."""
+    async def answer(self, question: FileQuestion) -> FileAnswer:
         try:
-            question = read_copy_question(message.data)
-        except BadMessage as error:
-            event(log, logging.WARNING, "fleet.bad_message", message=str(error))
-            return
-        try:
-            answer = await (self._read(question) if isinstance(question, ReadPiece) else self._write(question))
+            if isinstance(question, WritePiece):
+                return await self._write(question)
+            async with self._places:
+                return await asyncio.to_thread(self._read, question)
         except OSError as error:
-            answer = CopyFailed((error.strerror or str(error)).lower())
-        await message.respond(encode(answer))
+            return NotShown("failed", (error.strerror or str(error)).lower())
 
-    async def _read(self, question: ReadPiece) -> CopyAnswer:
-        offered = self._offered.get(question.ticket)
-        return CopyGone() if offered is None else await asyncio.to_thread(offered.piece, question)
+    def _read(self, question: ReadPiece) -> FileAnswer:
+        if not question.name.startswith(SCHEME):
+            offered = self._offered.get(question.name)
+            return _GONE if offered is None else offered.piece(question)
+        artifact = self._artifacts.find(question.name, caller_name(question.owner))
+        if artifact is None:
+            return NotShown("gone")
+        try:
+            with disk.open_descriptor(self._artifacts.path(artifact), disk.READ_FLAGS | os.O_NOFOLLOW) as descriptor:
+                return _read_piece(descriptor, question)
+        except OSError:
+            return NotShown("gone")
 
-    async def _write(self, question: WritePiece) -> CopyAnswer:
+    async def _write(self, question: WritePiece) -> FileAnswer:
         arriving = self._arriving.get(question.ticket)
         if arriving is None:
-            return CopyGone()
+            return _GONE
         async with arriving.turn:
             if question.ticket not in self._arriving:
-                return CopyGone()
+                return _GONE
             answer = await _in_thread(arriving.take, question)
             arriving.has_more.set()
             return answer
@@ -258,6 +261,11 @@ class _CopyGate(Gate):
 
     def form(self, access: Access) -> Shape:
         return "json"
+
+
+def _read_piece(descriptor: int, question: ReadPiece) -> FilePiece:
+    data = os.pread(descriptor, min(question.size, _MOST_PIECE_BYTES), question.offset)
+    return FilePiece(os.fstat(descriptor).st_size, data, hashlib.sha256(data).digest())
 
 
 async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
