@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -52,7 +53,8 @@ KNOWN: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "https://zed.dev/oauth/client-metadata.json": ("Zed", ("http://127.0.0.1/callback",)),
 }
-
+# A connector of ChatGPT that is older than its one address for all has a document and a callback of its own.
+_CHATGPT_CONNECTOR = re.compile(r"https://chatgpt\.com/oauth/([\w-]{1,100})/client\.json")
 
 # On the web: people give our address to these, and an account of theirs may want to know where they are called back.
 _ON_THE_WEB = ("https://claude.ai/oauth/mcp-oauth-client-metadata", "https://chatgpt.com/oauth/client.json")
@@ -126,9 +128,8 @@ class OAuthClients:
         """The client of that id, which wants its answer at `redirect`. Raises OAuthError."""
         if not client_id.startswith("https://"):
             return self._registered(client_id)
-        if client_id in KNOWN:
-            name, redirects = KNOWN[client_id]
-            return OAuthClient(client_id, name, redirects, urlsplit(client_id).hostname)
+        if (known := _known_client(client_id)) is not None:
+            return known
         try:
             return _described_client(await self._read_document(client_id), client_id)
         except UnreadableDocument:
@@ -166,6 +167,16 @@ def is_usable_redirect(uri: Any) -> bool:
     if parts.scheme == "http":
         return parts.hostname in LOOPBACK
     return bool(parts.hostname) if parts.scheme == "https" else bool(parts.netloc or parts.path)
+
+
+def _known_client(client_id: str) -> OAuthClient | None:
+    if client_id in KNOWN:
+        name, redirects = KNOWN[client_id]
+    elif connector := _CHATGPT_CONNECTOR.fullmatch(client_id):
+        name, redirects = "ChatGPT", (f"https://chatgpt.com/connector/oauth/{connector[1]}",)
+    else:
+        return None
+    return OAuthClient(client_id, name, redirects, urlsplit(client_id).hostname)
 
 
 def _described_client(document: Mapping[str, Any], url: str) -> OAuthClient:

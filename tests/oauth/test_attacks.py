@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser
 
 from mcp_agent.oauth.consent import CODE_S, Codes
-from mcp_agent.oauth.oauth_clients import KNOWN, OAuthClients, OAuthError
+from mcp_agent.oauth.oauth_clients import KNOWN, OAuthClients, OAuthError, UnreadableDocument
 from mcp_agent.security import addresses
 from mcp_agent.security.wrong_logins import MOST_WRONG
 from tests.support import raw
@@ -338,6 +338,27 @@ async def test_a_known_client_is_let_in_without_the_internet(client_id: str) -> 
         assert client_id.startswith(f"https://{found.voucher}/")
     with pytest.raises(OAuthError):
         found.redirect("https://evil.example/callback")
+
+
+async def test_a_connector_of_chatgpt_with_an_address_of_its_own_is_let_in_without_the_internet() -> None:
+    """Those that were made before August 2026 keep their document and their callback."""
+
+    async def read(url: str) -> dict[str, Any]:
+        raise UnreadableDocument("invalid_client", f"{url} was fetched")
+
+    clients = OAuthClients(lambda: b"key", read)
+    redirect = "https://chatgpt.com/connector/oauth/OUbdUMlL15Ct"
+    found = await clients.find("https://chatgpt.com/oauth/OUbdUMlL15Ct/client.json", redirect)
+    assert (found.name, found.voucher, found.redirect(redirect)) == ("ChatGPT", "chatgpt.com", redirect)
+    for other in ("https://chatgpt.com/connector/oauth/another", "https://evil.example/connector/oauth/OUbdUMlL15Ct"):
+        with pytest.raises(OAuthError):
+            found.redirect(other)
+    for strange in (
+        "https://chatgpt.com/oauth/a/b/client.json",
+        "https://chatgpt.com.evil.example/oauth/a/client.json",
+    ):
+        with pytest.raises(UnreadableDocument):
+            await clients.find(strange, redirect)
 
 
 @pytest.fixture(scope="module")
