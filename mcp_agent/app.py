@@ -24,9 +24,8 @@ from mcp_agent.process.logs import event
 from mcp_agent.protocol.methods import Methods
 from mcp_agent.pruning_service.host_pruner import HostPruner
 from mcp_agent.resources.kept_resources import ArtifactResources, UndoResources
-from mcp_agent.resources.mounted_resources import MountedResources
-from mcp_agent.resources.prompts import MountedPrompts, Prompts
-from mcp_agent.resources.resources import HostResources, Resources, SessionResources
+from mcp_agent.resources.mounted_resources import MountedPrompts, MountedResources
+from mcp_agent.resources.resources import HostResources, Prompts, Resources, SessionResources
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.open_streams import OpenStreams
@@ -35,9 +34,8 @@ from mcp_agent.storage.artifact_store import PRUNED_QUOTAS, ArtifactStore, Quota
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.storage.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
-from registry.catalog import Catalog, discover
+from registry.catalog import Catalog, LiveCatalog, chain_sources, discover
 from registry.gate import Gate
-from registry.live_catalog import LiveCatalog, chain_sources
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
 from tools.context import ToolContext

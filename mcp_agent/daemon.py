@@ -24,7 +24,7 @@ from mcp_agent.resources.resources import TOOLS_URI
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.storage.refusals import Refusals
 from mcp_agent.upstream.mounted_servers import Mounts
-from registry.live_catalog import LiveCatalog
+from registry.catalog import LiveCatalog
 from registry.profiles import BadRegistry, Problem, Profiles, policy_change
 from registry.tools_json_file import RegistryFile, watch
 from registry.user_error import UserError

@@ -27,9 +27,8 @@ from mcp_agent.answers.budget import (
     utf8,
 )
 from mcp_agent.answers.compact import Short
-from mcp_agent.answers.echoed_errors import shorten_error
 from mcp_agent.answers.pages import Object, Pages, Place, digest_of, next_page_hint, shorten
-from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, largest, text_of
+from mcp_agent.answers.reply import Blocks, Compact, ToolReply, Written, largest, shorten_error, text_of
 from mcp_agent.storage.artifact_store import SCHEME, ArtifactStore
 from registry.gate import Access, Shape
 from tools.kit.errors import ToolError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
@@ -15,6 +16,11 @@ _T = TypeVar("_T")
 # The largest part that fits is searched for until it is known to half a percent.
 _PRECISION = 200
 _MOST_PARSED_CHARS = 4_000_000
+# A shorter value says more than the name of its argument.
+_FEWEST_VALUE_CHARS = 16
+_MOST_ERROR_CHARS = 500
+_QUOTED = re.compile(r"'([^'\n]{16,300})'|\"([^\"\n]{16,300})\"")
+_MOST_VALUES = 100
 
 
 class Blocks(NamedTuple):
@@ -156,3 +162,40 @@ def form_and_bytes(written: Written) -> tuple[Literal["json", "text", "compact",
     if isinstance(written, Blocks):
         return "blocks", len(written.encoded) + len(written.structured or b"")
     return "media", len(written.data)
+
+
+def shorten_error(text: str, arguments: Mapping[str, Any]) -> str:
+    """The text of an error, short, for a client that shows its model all arguments of a failed call beside it.
+
+    Names of arguments take the place of their values, and only the first and the last lines stay.
+    """
+    values = {}
+    for name, value in _texts("", arguments):
+        if len(value) >= _FEWEST_VALUE_CHARS:
+            values[name] = repr(value[:300])[1:-1]
+        if len(values) >= _MOST_VALUES:
+            break
+
+    def name_of(quoted: re.Match[str]) -> str:
+        shown = (quoted[1] or quoted[2]).removesuffix("…")
+        return next((name for name, value in values.items() if value.startswith(shown)), quoted[0])
+
+    text = _QUOTED.sub(name_of, text)
+    if len(text) <= _MOST_ERROR_CHARS:
+        return text
+    head = text.find("\n", _MOST_ERROR_CHARS // 2)
+    tail = text.find("\n", len(text) - _MOST_ERROR_CHARS // 2)
+    if not 0 <= head < tail:
+        return f"{text[: _MOST_ERROR_CHARS - 1]}…"
+    return f"{text[:head]}\n…{text[tail:]}"[: _MOST_ERROR_CHARS * 2]
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _texts(f"{name}.{key}" if name else str(key), each)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _texts(f"{name}[{index}]", each)

@@ -25,8 +25,8 @@ from mcp_agent.oauth.public_name import PROBE, RESOURCE_METADATA, PublicName
 from mcp_agent.page.endpoints import ApiRequest, Routes
 from mcp_agent.page.page_files import SAFE_HEADERS
 from mcp_agent.security.auth_tokens import BadToken, Tokens
-from mcp_agent.security.authority import parse_authority
 from mcp_agent.security.grants import ClientGrant, Grants, Issued, RefusedGrant, WrongResource
+from mcp_agent.security.origins import parse_authority
 from mcp_agent.security.wrong_logins import WINDOW_S, WrongLogins, sender
 from mcp_agent.transports.http import (
     ClientLeft,

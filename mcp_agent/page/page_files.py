@@ -8,8 +8,8 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_agent.host import Host
-from mcp_agent.security.authority import parse_authority
 from mcp_agent.security.browser_logins import PAGE_PATH, BrowserLogins, cookie_header
+from mcp_agent.security.origins import parse_authority
 from mcp_agent.transports.http import header, query_value, scheme_of, send_error, send_object
 
 _FOLDER = Path(__file__).parent

@@ -32,8 +32,7 @@ from mcp_agent.protocol.jsonrpc import (
     RpcMessage,
     WireAnswer,
 )
-from mcp_agent.resources.prompts import Prompts
-from mcp_agent.resources.resources import CannotBeRead, Resources
+from mcp_agent.resources.resources import CannotBeRead, Prompts, Resources
 from registry.gate import Gate
 from tools.context import LogLevel
 from tools.kit.results import Media

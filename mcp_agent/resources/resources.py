@@ -4,12 +4,14 @@
     host://tools/{name}     one tool: description, schema, switch
     session://{id}          what a shell session has printed, a page at a time
 
-Later kinds are further providers with the same methods.
+Later kinds are further providers with the same methods. Prompts, which a person picks in a client, come from providers
+like them; this host has none of its own.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -50,6 +52,18 @@ class Resources(Protocol):
 
     async def completions(self, caller: Caller, template: str, argument: str, value: str) -> list[str] | None:
         """What `value`, the beginning of a template's argument, could become; the likeliest first."""
+
+
+class Prompts(Protocol):
+    """Some prompts from one place. What asks for a prompt by name gets None where the prompt is not one of these."""
+
+    def entries(self, caller: Caller) -> list[dict[str, Any]]: ...
+
+    async def get(self, caller: Caller, name: str, arguments: Mapping[str, str]) -> dict[str, Any] | None:
+        """The result of `prompts/get`. Every argument that the listed prompt requires is there."""
+
+    async def completions(self, caller: Caller, name: str, argument: str, value: str) -> list[str] | None:
+        """What `value`, the beginning of an argument, could become; the likeliest first."""
 
 
 class HostResources:

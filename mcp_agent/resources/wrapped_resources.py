@@ -14,8 +14,8 @@ from mcp_agent.answers.reply import ToolReply
 from mcp_agent.calls.call import Call, Caller, Failure, Outcome, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.resources.resources import FILE_TOOL, CannotBeRead
+from registry.catalog import LiveCatalog
 from registry.gate import Gate
-from registry.live_catalog import LiveCatalog
 from tools.kit.errors import NotInitialized
 from tools.kit.results import Result
 

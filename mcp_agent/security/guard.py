@@ -27,10 +27,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_agent.process.logs import event
 from mcp_agent.security.auth_tokens import OWNER, Principal, Tokens
-from mcp_agent.security.authority import Authority, is_origin, is_same_origin, parse_authority
 from mcp_agent.security.browser_logins import PAGE_HEADER, PAGE_PATH, BrowserLogins, is_page_path, needs_login
-from mcp_agent.security.cors import AllowedOrigins
 from mcp_agent.security.open_streams import OpenStreams
+from mcp_agent.security.origins import AllowedOrigins, Authority, is_origin, is_same_origin, parse_authority
 from mcp_agent.security.wrong_logins import WINDOW_S, WrongLogins, sender
 from mcp_agent.storage.refusals import RefusalReason, Refusals
 

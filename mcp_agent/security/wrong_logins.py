@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from starlette.types import Scope
 
 from mcp_agent.security.addresses import is_loopback
-from mcp_agent.security.authority import parse_authority
+from mcp_agent.security.origins import parse_authority
 
 WINDOW_S = 60
 MOST_WRONG = 20

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
+from mcp_agent.protocol.jsonrpc import JsonTooLarge, check_size
 from mcp_agent.upstream.process_transport import MOST_MESSAGE_BYTES
-from tools.kit.json_size import JsonTooLarge, check_size
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tools.kit.json_size import JsonTooLarge, check_size
+from mcp_agent.protocol.jsonrpc import JsonTooLarge, check_size
 from tools.sessions.manager import SessionManager
 from tools.sessions.output_log import Stream
 from tools.sessions.process import Status

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from mcp_agent.answers.budget import TEXT_CLIENTS
-from mcp_agent.answers.echoed_errors import shorten_error
+from mcp_agent.answers.reply import shorten_error
 from mcp_agent.app import compose_daemon
 from mcp_agent.calls.call import Call, Caller, Failure, Success
 from mcp_agent.config import load

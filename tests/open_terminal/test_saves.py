@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.daemon import Daemon, running
 from tests.support.open_terminal import get, run_tool, terminal
-from tools.filesystem.saved_texts import as_written_before
+from tools.filesystem.raw_files import as_written_before
 
 
 @pytest.fixture(scope="module")

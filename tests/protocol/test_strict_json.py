@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError, decode
-from tools.kit.json_size import MOST_DEPTH, MOST_ELEMENTS
+from mcp_agent.protocol.jsonrpc import INVALID_REQUEST, MOST_DEPTH, MOST_ELEMENTS, PARSE_ERROR, RpcError, decode
 
 
 def _nested(depth: int) -> Any:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.files.local_disks import LocalMounts
 from tools.kit.errors import Denied, InvalidPath, replaced_meanwhile
 from tools.kit.rules import PathRules
 
@@ -25,6 +25,13 @@ _AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
 # C0, DEL, C1 and the line separators of Unicode.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _DELETED = " (deleted)"
+_LOCAL_TYPES = frozenset(
+    (
+        *("bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs"),
+        *("reiserfs", "squashfs", "tmpfs", "vfat", "xfs", "zfs"),
+    )
+)
+_TABLE_AGE_S = 5.0
 
 
 class OpenPaths:
@@ -174,6 +181,44 @@ class OpenPaths:
     def is_local(self, path: Path) -> bool:
         """Whether looking at `path` cannot hang: by its name it is on a disk of this machine."""
         return self._mounts.holds(path)
+
+
+class LocalMounts:
+    """Which paths are on a disk of this machine, so that a look at them cannot hang.
+
+    A dead network mount blocks every thread that touches it, and the event loop must not be blocked. The table of
+    mounts is read again when the last look is more than a few seconds old; no file is touched.
+    """
+
+    def __init__(self, table: Path = Path("/proc/self/mountinfo")) -> None:
+        self._table = table
+        self._read_at = float("-inf")
+        self._is_local: dict[str, bool] = {}
+
+    def holds(self, path: Path) -> bool:
+        """Whether `path`, taken by its name, lies on a local disk. Where that cannot be known: no."""
+        now = time.monotonic()
+        if now - self._read_at > _TABLE_AGE_S:
+            self._read_at = now
+            self._is_local = self._mounts()
+        text = str(path)
+        while text not in self._is_local:
+            if text == "/" or not text:
+                return False
+            text = text.rpartition("/")[0] or "/"
+        return self._is_local[text]
+
+    def _mounts(self) -> dict[str, bool]:
+        try:
+            lines = self._table.read_text("utf-8", "surrogateescape").splitlines()
+        except OSError:
+            return {}
+        mounts = {}
+        for line in lines:
+            before, _, after = line.partition(" - ")
+            point = before.split()[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+            mounts[point] = after.split()[0] in _LOCAL_TYPES
+        return mounts
 
 
 def _below(tree: Path) -> Iterator[str]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from tools.context import ToolContext
 from tools.files import disk
+from tools.files.diffs import common_ends
 from tools.files.exact import exact_descriptor, make_folders, open_exact
 from tools.files.paths import to_wire
 from tools.files.revisions import rev_of_open
 from tools.files.sources import OpenFile, open_existing, open_source
+from tools.files.text import decode
 from tools.filesystem.changes import make_parents
 from tools.filesystem.fs_write import WrittenFile
-from tools.filesystem.saved_texts import as_written_before
-from tools.kit.errors import AlreadyExists, NotFound, StaleRev, TooLarge, from_os_error
+from tools.kit.errors import AlreadyExists, IsBinary, NotFound, StaleRev, TooLarge, from_os_error
 from tools.kit.results import Result
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 _COPY_BYTES = 256 * 1024
 # An edited text is held in memory while it is written as its file was.
 _MOST_EDITED_BYTES = 32 * 1024 * 1024
+_LINE_END = re.compile(r"(\r\n|\r|\n)")
 MOST_ARCHIVE_BYTES = 1024 * 1024 * 1024
 _MOST_ARCHIVE_FILES = 100_000
 
@@ -128,6 +133,43 @@ def _write(ctx: ToolContext, path: str, choose: Callable[[OpenFile | None, str],
             rev = rev_of_open(descriptor)[0]
     existed = None if found is None else True
     return WrittenFile(path=shown, bytes_written=size, existed=existed, rev=rev, **receipt.fields())
+
+
+def as_written_before(old: bytes, new: bytes) -> bytes:
+    """The UTF-8 text `new` as the file `old` is written: in its encoding, with its mark and its line ends.
+
+    As it is, if either is no text or `old` cannot hold it. An editor in a browser is given the text, knows nothing of
+    how it was written, and ends every line with one character.
+    """
+    try:
+        text = new.decode("utf-8")
+        before, encoding = decode(old, name="", size=len(old), cut=False)
+    except (UnicodeDecodeError, IsBinary):
+        return new
+    if encoding.bom:
+        text = text.removeprefix("\ufeff")
+    if "\r" in before and "\r" not in text:
+        text = _with_line_ends(before, text)
+    try:
+        return encoding.bom + encoding.encode(text)
+    except UnicodeEncodeError:
+        return text.encode()
+
+
+def _with_line_ends(before: str, text: str) -> str:
+    """`text` with the line ends of `before`: each its own at the beginning and the end that are the same in both, and
+    between them the one that is there most often."""
+    parts = _LINE_END.split(before)
+    ends = parts[1::2]
+    lines = text.split("\n")
+    head, tail = common_ends(parts[0::2], lines)
+    needed = len(lines) - 1
+    # Nothing ends the last line of a text.
+    closing = ends[len(ends) - max(tail - 1, 0) :]
+    opening = ends[: min(head, needed - len(closing))]
+    usual = Counter(ends).most_common(1)[0][0]
+    between = [usual] * (needed - len(opening) - len(closing))
+    return "".join(chain.from_iterable(zip_longest(lines, [*opening, *between, *closing], fillvalue="")))
 
 
 def make_folder(ctx: ToolContext, path: str) -> Folder:

@@ -17,12 +17,11 @@ from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import utf8
-from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue
 from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, ShownText
 from tools.kit.spec import tool
-from tools.pruning.confined import check_folder, confined, open_confined
+from tools.pruning.confined import ConfinedRoot, check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.sessions.session import Session
 from tools.shell.shell_exec import command_summary, ended_if_cancelled, sessions, still_running, wait_for_end

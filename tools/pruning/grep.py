@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import utf8
-from tools.files.confined_root import ConfinedRoot
 from tools.files.exact import path_of_open
 from tools.files.sources import open_files_below
 from tools.filesystem.fs_grep import search_error
@@ -26,7 +25,7 @@ from tools.kit.params import Field, Issue
 from tools.kit.results import ASK_FOR_LESS, Body, Item, Result, ResultFacts
 from tools.kit.spec import tool
 from tools.pruning.bash import DEFAULT_TIMEOUT_MS, TimeoutMs
-from tools.pruning.confined import check_folder, confined, open_confined
+from tools.pruning.confined import ConfinedRoot, check_folder, confined, open_confined
 from tools.pruning.read import MOST_OUTPUT_BYTES, OutputBytes
 from tools.search.engine import Bounds, EngineError, Hit, SearchQuery
 from tools.search.globs import glob_below, glob_of_type, read_glob

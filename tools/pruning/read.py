@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from tools.context import ToolContext
 from tools.files import utf8
-from tools.files.confined_root import ConfinedRoot
 from tools.files.disk import read_up_to
 from tools.kit.errors import NotAFile, OutOfRange
 from tools.kit.params import Field
 from tools.kit.results import ASK_FOR_LESS, Body, Result, ResultFacts, ShownText, line_count, quantity, short_path
 from tools.kit.spec import tool
-from tools.pruning.confined import confined, open_confined
+from tools.pruning.confined import ConfinedRoot, confined, open_confined
 from tools.pruning.engine import SourceType
 
 MOST_OUTPUT_BYTES = 10 * 1024 * 1024

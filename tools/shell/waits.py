@@ -15,7 +15,6 @@ from tools.kit.errors import InvalidParams, InvalidPattern
 from tools.kit.timed_match import match_within
 from tools.sessions.session import Session
 from tools.shell.command_progress import CommandProgress
-from tools.shell.echo import is_only_echo, longest_echo_bytes
 from tools.shell.shell_exec import sessions
 
 PAUSE_S = 0.15
@@ -28,6 +27,14 @@ _MOST_EVENTS = 20
 # The state of a socket in the tables of the kernel.
 _LISTENS = "0A"
 _QUIET = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?s?")
+# Colours, cursor movements and settings of a terminal, which a line editor prints around an echo.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_=>])")
+_UNSEEN = re.compile(r"[\s\x07\x08]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_TYPED_LINE_END = re.compile(r"\r\n|\r|\n")
+# An echo is longer than what was typed: line ends, control characters as ^C, escapes of a line editor.
+_MOST_ESCAPES_BYTES = 4_096
+_MOST_BYTES_A_CHARACTER = 8
 
 
 class AwaitedEvent(NamedTuple):
@@ -181,8 +188,27 @@ def _has_begun(session: Session, new_from: int, typed: str) -> bool:
     """Whether there is new output that is no echo of what was typed."""
     if session.end <= new_from or not typed:
         return session.end > new_from
-    text, _, _ = session.text(new_from, longest_echo_bytes(typed))
+    text, _, _ = session.text(new_from, _longest_echo_bytes(typed))
     return not is_only_echo(text, typed)
+
+
+def _longest_echo_bytes(typed: str) -> int:
+    """How much output must be looked at to tell an echo of `typed` from an answer."""
+    return len(typed) * _MOST_BYTES_A_CHARACTER + _MOST_ESCAPES_BYTES
+
+
+def is_only_echo(output: str, typed: str) -> bool:
+    """Whether `output` is the echo of `typed`, or the beginning of it, and nothing besides."""
+    plain = _ESCAPES.sub("", output)
+    if plain.count("\n") > len(_TYPED_LINE_END.findall(typed)):
+        return False
+    expected = _CONTROL.sub(_caret, _UNSEEN.sub("", typed))
+    return expected.startswith(_UNSEEN.sub("", plain))
+
+
+def _caret(control: re.Match[str]) -> str:
+    """A control character as a terminal shows it: ^C."""
+    return f"^{chr(ord(control[0]) ^ 0x40)}"
 
 
 def _search(session: Session, pattern: Any, seen: _Seen) -> tuple[_Seen, bool]:

@@ -18,10 +18,9 @@ from mcp_agent.process.printing import one_line, progress
 from mcp_agent.process.runtime_file import runs_without_port
 from mcp_agent.storage.audit_log import note_command
 from mcp_agent.upstream.placing import kept_tools
-from registry.catalog import Catalog, discover
+from registry.catalog import Catalog, LiveCatalog, discover
 from registry.consequences import describe_change
 from registry.edits import edit_named
-from registry.live_catalog import LiveCatalog
 from registry.profiles import Profiles, policy_change
 from registry.tools_json_file import RegistryFile
 from tools.kit.results import quantity

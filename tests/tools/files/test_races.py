@@ -17,9 +17,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.bench import Bench
-from tools.files.confined_root import ConfinedRoot
 from tools.kit.errors import Denied, ToolError
 from tools.kit.rules import PathRules, Rule
+from tools.pruning.confined import ConfinedRoot
 from tools.pruning.grep import Search
 from tools.pruning.read import read
 from tools.search.engine import Engine

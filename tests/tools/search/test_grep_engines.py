@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.waiting import PATIENCE_S
 from tools.context import ToolContext
-from tools.files.confined_root import ConfinedRoot
 from tools.files.paths import OpenPaths
 from tools.kit.errors import InvalidPattern
+from tools.pruning.confined import ConfinedRoot
 from tools.pruning.grep import Search
 from tools.search.engine import Engine, find_engine
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.shell_host import ShellHost, shell_host
 from tests.support.waiting import eventually
-from tools.shell.echo import is_only_echo
+from tools.shell.waits import is_only_echo
 
 
 async def test_a_session_has_an_id_a_pid_and_a_file_with_its_output(shell: ShellHost) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.confined_root import ConfinedRoot, NotThere, OutsideRoot
+from tools.pruning.confined import ConfinedRoot, NotThere, OutsideRoot
 
 
 @pytest.fixture
