@@ -40,9 +40,9 @@ from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
 from tools.context import ToolContext
 from tools.files.paths import OpenPaths
-from tools.files.protected import Protected
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalLimits
+from tools.journal.protected import Protected
 from tools.search.engine import find_engine
 from tools.sessions.crash_record import CrashRecord
 from tools.sessions.manager import SessionLimits, SessionManager

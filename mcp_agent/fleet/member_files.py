@@ -41,6 +41,7 @@ from tools.files import disk
 from tools.files.paths import to_wire
 from tools.files.sources import open_existing, open_source
 from tools.filesystem.changes import ChangeResult, make_parents
+from tools.journal import copies
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import IoError, TooLarge, from_os_error
 from tools.kit.params import Field
@@ -92,7 +93,7 @@ class OfferedFile(NamedTuple):
     def piece(self, question: ReadPiece) -> FileAnswer:
         with disk.open_descriptor(self.path) as descriptor:
             piece = _read_piece(descriptor, question)
-            if disk.identity(os.fstat(descriptor)) != self.identity:
+            if copies.identity(os.fstat(descriptor)) != self.identity:
                 return NotShown("failed", "the file was changed while it was copied")
         return piece
 
@@ -161,7 +162,7 @@ class MemberFiles:
             """Offer a file to a gateway, for another box."""
             place, status, shown = await asyncio.to_thread(_look_at, ctx, path)
             ticket = secrets.token_urlsafe(24)
-            self._offered[ticket] = OfferedFile(place, disk.identity(status))
+            self._offered[ticket] = OfferedFile(place, copies.identity(status))
             if len(self._offered) > _MOST_OFFERS:
                 self._offered.popitem(last=False)
             return Offer(shown, status.st_size, status.st_mode & 0o777, ticket)
@@ -298,7 +299,7 @@ def _resolve_target(ctx: ToolContext, path: str) -> Path:
 
 def _place(ctx: ToolContext, target: Path, staged: Path, mode: int) -> Receipt:
     def fill(descriptor: int) -> None:
-        disk.copy_out(staged, descriptor)
+        copies.copy_out(staged, descriptor)
         if found is None:
             # New files get the mode that any program would give them: nobody may execute what they may not read.
             allowed = os.fstat(descriptor).st_mode & 0o777

@@ -30,7 +30,7 @@ from tests.support.daemon import Daemon
 from tests.support.fleet import Fleet, Program, call, running_fleet
 from tests.support.nats import NatsServer, nats_server
 from tests.support.waiting import PATIENCE_S, eventually
-from tools.files import disk
+from tools.journal import copies
 
 LONG = bool(os.environ.get("MCP_AGENT_TEST_LONG"))
 MIB = 1024 * 1024
@@ -187,7 +187,7 @@ async def test_many_small_files_are_copied_one_after_another(gateway: Daemon, tm
 def test_only_the_file_that_was_offered_is_read(tmp_path: Path) -> None:
     source, question = tmp_path / "source", ReadPiece("ticket", 0, MIB)
     source.write_bytes(b"offered")
-    offered = OfferedFile(source, disk.identity(source.stat()))
+    offered = OfferedFile(source, copies.identity(source.stat()))
     for _ in range(2):
         assert offered.piece(question) == FilePiece(7, b"offered", hashlib.sha256(b"offered").digest())
     source.rename(tmp_path / "elsewhere")

@@ -25,6 +25,7 @@ from tools.filesystem.patch.operations import apply_edits, place_edits, view_of
 from tools.filesystem.patch.unified import parse_unified
 from tools.filesystem.patch.v4a import is_v4a, parse_hunks, parse_v4a
 from tools.filesystem.syntax import new_error
+from tools.journal import copies
 from tools.journal.journal_records import Receipt
 from tools.kit.errors import InvalidParams, NoMatch, NotEncodable, NotFound, TooLarge, ToolError, from_os_error
 from tools.kit.results import quantity, short_path
@@ -357,7 +358,7 @@ class _Work:
                 return
             size = file.found.status.st_size
             data = disk.read_up_to(file.found.descriptor, size, size)
-            now = disk.lstat(file.path)
+            now = copies.lstat(file.path)
             journal.write(file.path, partial(_write_all, data), seen=now)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tools.files import disk, trees
+from tools.files import disk
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
+from tools.journal import copies, trees
 from tools.journal.journal_changes import FileChanges
 from tools.journal.journal_records import Action, Group, JournalEntry, Receipt
 from tools.journal.journal_recovery import recover
@@ -110,7 +111,7 @@ class Journal(FileChanges):
         elif entry.source is not None:
             path = Path(entry.source)
             receipt = self._move_back(entry, own, path, overwrite=overwrite)
-        elif entry.before is not None and disk.identity(own.lstat()) == entry.after:
+        elif entry.before is not None and copies.identity(own.lstat()) == entry.after:
             receipt = self._cut(own, entry.before)
         else:
             receipt = self._put(self.image_of(f"{_SCHEME}{entry.id}"), own, entry)
@@ -197,18 +198,18 @@ class Journal(FileChanges):
         If that undoes a change, a folder is renamed and not copied: the caller forgets the image anyway.
         """
         self.protected.check_entry(target)
-        existing = disk.lstat(target)
+        existing = copies.lstat(target)
         is_file = existing is not None and stat.S_ISREG(existing.st_mode) and image.is_file()
         if existing is not None and is_file and (existing.st_nlink > 1 or (undone is not None and undone.in_place)):
             with self.lock(target), self._records.change("write", target) as (change, at):
-                return self._change_in_place(change, at, existing, lambda writing: disk.restore(image, writing))
+                return self._change_in_place(change, at, existing, lambda writing: copies.restore(image, writing))
         make_folders(target.parent)
         action: Action = "create" if existing is None else "write"
         with self.lock(target), self._records.change(action, target) as (change, at):
             if undone is not None and existing is None and image.is_dir() and not image.is_symlink():
-                change.note(new=disk.inode(image.lstat()))
+                change.note(new=copies.inode(image.lstat()))
                 with suppress(OSError):
-                    disk.rename_new(image, at)
+                    copies.rename_new(image, at)
                     return self._records.finish(change, at)
             temporary = change.temporary
             try:
@@ -216,9 +217,9 @@ class Journal(FileChanges):
                     os.link(image, temporary, follow_symlinks=False)
                 except OSError:
                     trees.copy_any(image, temporary)
-                change.note(new=disk.inode(temporary.lstat()))
+                change.note(new=copies.inode(temporary.lstat()))
                 if existing is None:
-                    disk.rename_new(temporary, at)
+                    copies.rename_new(temporary, at)
                 else:
                     self._keep(change, at, existing)
                     os.replace(temporary, at)
@@ -232,13 +233,13 @@ class Journal(FileChanges):
             return self._records.finish(change, at)
 
     def _check_still(self, entry: JournalEntry, own: Path) -> None:
-        now = disk.lstat(own)
+        now = copies.lstat(own)
         if entry.action == "delete":
             if now is not None:
                 raise AlreadyExists(
                     f"{to_wire(own)} is there again since it was deleted", hint="pass overwrite=true to replace it"
                 )
-        elif now is None or (entry.after is not None and disk.identity(now) != entry.after):
+        elif now is None or (entry.after is not None and copies.identity(now) != entry.after):
             raise StaleRev(
                 f"{to_wire(own)} has changed since {entry.id} {entry.summary}",
                 hint="pass overwrite=true (`mcp-agent undo ID --force`) to put the older state back all the same",

@@ -22,11 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from tools.files import disk, trees
+from tools.files import disk
 from tools.files.exact import exact_descriptor, path_in_open_folder
 from tools.files.paths import to_wire
-from tools.files.protected import Protected
+from tools.journal import copies, trees
 from tools.journal.journal_records import JournalLimits, Pending, Receipt, Records, megabytes
+from tools.journal.protected import Protected
 from tools.kit.errors import AlreadyExists, IoError, NotUndoable, StaleRev
 
 _LOCKS = 64
@@ -81,9 +82,9 @@ class FileChanges:
                 return self._write_in_place(change, at, fill, seen)
             try:
                 try:
-                    change.note(new=disk.inode(os.fstat(descriptor)))
+                    change.note(new=copies.inode(os.fstat(descriptor)))
                     fill(descriptor)
-                    if seen is not None and not disk.give_status(at, seen, descriptor):
+                    if seen is not None and not copies.give_status(at, seen, descriptor):
                         temporary.unlink()
                         return self._write_in_place(change, at, fill, seen)
                     os.fsync(descriptor)
@@ -94,7 +95,7 @@ class FileChanges:
                     self._keep(change, at, seen)
                     os.replace(temporary, at)
                 else:
-                    disk.rename_new(temporary, at)
+                    copies.rename_new(temporary, at)
             except BaseException as error:
                 temporary.unlink(missing_ok=True)
                 if isinstance(error, FileExistsError):
@@ -119,14 +120,14 @@ class FileChanges:
                 self._check_unchanged(change, at, seen)
                 if seen.st_size <= _SHOWN_BYTES:
                     self._keep_copy(change, at, seen.st_size)
-                change.before = disk.identity(seen)
+                change.before = copies.identity(seen)
                 change.note(before=change.before, end=end)
                 change.sync()
                 try:
                     disk.write_all(writing, data)
                     os.fsync(writing)
                 except OSError:
-                    disk.cut(writing, change.before)
+                    copies.cut(writing, change.before)
                     raise
                 if os.fstat(writing).st_size != end:
                     change.problem = "another program wrote to it at the same time"
@@ -139,7 +140,7 @@ class FileChanges:
         """Take back an append: the file itself gets its old length and time. Earlier changes are known by these."""
         self.protected.check_write(target)
         with self.lock(target), self._records.change("write", target) as (change, at):
-            return self._change_in_place(change, at, at.lstat(), lambda writing: disk.cut(writing, before))
+            return self._change_in_place(change, at, at.lstat(), lambda writing: copies.cut(writing, before))
 
     def remove(self, target: Path, *, permanent: bool = False) -> Receipt:
         """Remove a file, a link or a folder with all that is in it. It is gone at once or not at all.
@@ -174,7 +175,7 @@ class FileChanges:
                 trees.remove_tree(temporary)
             except OSError as error:
                 # Put the rest back to where the caller looks for it.
-                disk.rename_new(temporary, at)
+                copies.rename_new(temporary, at)
                 reason = (error.strerror or str(error)).lower()
                 raise IoError(
                     f"only a part of {to_wire(target)} was deleted, the rest is still there: {reason}"
@@ -191,8 +192,8 @@ class FileChanges:
             self._records.change("move", target, source) as (change, at),
             path_in_open_folder(source) as source_at,
         ):
-            existing = disk.lstat(at)
-            is_same_file = existing is not None and disk.is_same(source_at, at)
+            existing = copies.lstat(at)
+            is_same_file = existing is not None and copies.is_same(source_at, at)
             if existing is not None and not overwrite:
                 if is_same_file:
                     raise AlreadyExists(
@@ -204,7 +205,7 @@ class FileChanges:
                 self._keep(change, at, existing)
             try:
                 if existing is None:
-                    disk.rename_new(source_at, at)
+                    copies.rename_new(source_at, at)
                 elif is_same_file and existing.st_nlink > 1:
                     # A rename of one hard link onto another of the same file leaves both.
                     os.unlink(source_at)
@@ -220,11 +221,11 @@ class FileChanges:
             return self._records.finish(change, at)
 
     def _check_unchanged(self, change: Pending, at: Path, seen: os.stat_result | None) -> None:
-        now = disk.lstat(at)
+        now = copies.lstat(at)
         if seen is None:
             if now is not None:
                 raise AlreadyExists(f"{to_wire(change.path)} came to be while it was being written")
-        elif now is None or disk.identity(now) != disk.identity(seen):
+        elif now is None or copies.identity(now) != copies.identity(seen):
             raise StaleRev(
                 f"{to_wire(change.path)} was changed by another program while this call was at work; "
                 "nothing was changed",
@@ -250,7 +251,7 @@ class FileChanges:
         try:
             os.rename(at, change.image)
         except OSError:
-            if disk.lstat(at) is not None:
+            if copies.lstat(at) is not None:
                 return False
             self._records.forget(change.id)
             raise
@@ -281,7 +282,7 @@ class FileChanges:
         """Write into the file itself, once the new content is complete elsewhere."""
         with _unnamed_file(change, at) as whole:
             fill(whole.fileno())
-            return self._change_in_place(change, at, seen, partial(disk.overwrite, whole.fileno()))
+            return self._change_in_place(change, at, seen, partial(copies.overwrite, whole.fileno()))
 
     def _change_in_place(self, change: Pending, at: Path, seen: os.stat_result, make: Callable[[int], None]) -> Receipt:
         """Let `make` change the open file, once a copy of its content is synced to disk."""
@@ -299,7 +300,7 @@ class FileChanges:
                 make(writing)
             except OSError:
                 if image is not None and image.exists():
-                    disk.restore(image, writing)
+                    copies.restore(image, writing)
                 raise
         return self._records.finish(change, at)
 
@@ -313,7 +314,7 @@ class FileChanges:
                 )
             change.note(phase="verified")
             if is_new:
-                disk.rename_new(temporary, target)
+                copies.rename_new(temporary, target)
             else:
                 os.replace(temporary, target)
         except BaseException:
@@ -345,5 +346,5 @@ def _not_undoable(target: Path, status: os.stat_result, problem: str | None) -> 
 
 def _copy_and_append(target: Path, data: bytes, writing: int) -> None:
     with exact_descriptor(str(target), disk.READ_FLAGS) as reading:
-        disk.copy_bytes(reading, writing, os.fstat(reading).st_size)
+        copies.copy_bytes(reading, writing, os.fstat(reading).st_size)
     disk.write_all(writing, data)

@@ -22,9 +22,10 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from tools.files import disk, trees
+from tools.files import disk
 from tools.files.exact import path_in_open_folder
 from tools.files.paths import to_wire
+from tools.journal import copies, trees
 from tools.kit.errors import NotFound
 
 Action = Literal["write", "create", "delete", "move"]
@@ -265,9 +266,9 @@ class Records:
         """Put a finished change on record; how many bytes are kept for it."""
         if size is None:
             image = self.file(change.id, "image")
-            status = disk.lstat(image)
+            status = copies.lstat(image)
             size = None if status is None else trees.tree_bytes(image, status, self.limits.total_bytes)
-        after = disk.lstat(target) if target is not None else None
+        after = copies.lstat(target) if target is not None else None
         entry = JournalEntry(
             change.id,
             change.action,
@@ -275,7 +276,7 @@ class Records:
             round(time.time(), 3),
             change.source,
             size,
-            disk.identity(after) if after is not None else None,
+            copies.identity(after) if after is not None else None,
             change.before,
             change.in_place,
             group=change.group,

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tools.files import disk, trees
+from tools.files import disk
 from tools.files.paths import to_wire
+from tools.journal import copies, trees
 from tools.journal.journal_records import Pending, Records
 
 
@@ -58,29 +59,29 @@ def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -
     if facts.get("in_place"):
         if image.exists() and is_verified:
             with disk.open_descriptor(target, disk.WRITE_FLAGS) as writing:
-                disk.restore(image, writing)
+                copies.restore(image, writing)
         return False
     if change.action == "delete":
         trees.discard(change.temporary)
         return not os.path.lexists(target) and os.path.lexists(image)
     if change.action == "move" and change.source is not None:
         return _settle_move(Path(change.source), target, change.temporary, is_verified)
-    now = disk.lstat(target)
-    is_made = now is not None and disk.inode(now) == facts.get("new")
+    now = copies.lstat(target)
+    is_made = now is not None and copies.inode(now) == facts.get("new")
     if change.action == "write":
-        is_made = is_made and os.path.lexists(image) and not disk.is_same(image, target)
+        is_made = is_made and os.path.lexists(image) and not copies.is_same(image, target)
     trees.discard(change.temporary)
     return is_made
 
 
 def _settle_append(target: Path, before: list[int], end: int) -> bool:
     """Cut off an incomplete append. A file that was replaced since is not touched."""
-    now = disk.lstat(target)
-    if now is None or disk.inode(now) != before[:2] or now.st_size < before[2]:
+    now = copies.lstat(target)
+    if now is None or copies.inode(now) != before[:2] or now.st_size < before[2]:
         return False
     if now.st_size < end:
         with disk.open_descriptor(target, disk.WRITE_FLAGS) as writing:
-            disk.cut(writing, before)
+            copies.cut(writing, before)
     return now.st_size >= end
 
 

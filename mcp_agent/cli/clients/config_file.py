@@ -21,6 +21,7 @@ from mcp_agent.cli.clients import toml_text
 from registry import jsonc
 from registry.user_error import UserError
 from tools.files import disk
+from tools.journal import copies
 
 Format = Literal["json", "toml"]
 _MOST_BYTES = 64 * 1024 * 1024
@@ -272,7 +273,7 @@ def _write(path: Path, text: str, *, is_shared: bool) -> None:
     with disk.replacing(target) as descriptor:
         disk.write_all(descriptor, text.encode())
         if before is not None:
-            disk.give_status(target, before, descriptor)
+            copies.give_status(target, before, descriptor)
         elif is_shared:
             os.umask(mask := os.umask(0))
             os.fchmod(descriptor, 0o666 & ~mask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import tracemalloc
@@ -36,16 +35,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
     with pytest.raises(RuntimeError):
         fail_half_way()
     assert (path.read_bytes(), _names(tmp_path)) == (b"old", ["file"])
-
-
-def test_a_copy_follows_no_link(tmp_path: Path) -> None:
-    """Seen: a link took the place of a file as it was copied into the journal, and what it led to was kept there."""
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "link").symlink_to("secret")
-    with pytest.raises(OSError, match="symbolic links") as caught:
-        disk.copy_file(tmp_path / "link", tmp_path / "copy")
-    assert caught.value.errno == errno.ELOOP
-    assert sorted(_names(tmp_path)) == ["link", "secret"]
 
 
 def test_what_a_killed_writer_left_is_replaced(tmp_path: Path) -> None:

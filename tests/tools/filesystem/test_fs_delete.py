@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.bench import TOOLS, Bench
-from tools.files import trees
 from tools.filesystem.changes import check_not_own
+from tools.journal import trees
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalLimits
 from tools.kit.errors import Denied

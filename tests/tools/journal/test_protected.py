@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.bench import Bench
-from tools.files.protected import Protected
+from tools.journal.protected import Protected
 from tools.kit.errors import Denied
 
 _SENTENCE = "belongs to the daemon itself: it can be read here and not changed"

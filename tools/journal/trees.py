@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tools.files import disk
 from tools.files.exact import Descent, path_through
+from tools.journal import copies
 
 # What a name in a folder takes besides the content of the file, about.
 _ENTRY_BYTES = 64
@@ -111,7 +112,7 @@ def copy_any(source: Path, target: Path) -> None:
     elif stat.S_ISDIR(status.st_mode):
         copy_tree(source, target)
     elif stat.S_ISREG(status.st_mode):
-        disk.copy_file(source, target)
+        copies.copy_file(source, target)
     else:
         raise _not_copyable(source)
 
@@ -155,7 +156,7 @@ def _copy_files(folder: Path, copy: Path) -> list[str]:
             elif child.is_dir(follow_symlinks=False):
                 folders.append(child.name)
             elif child.is_file(follow_symlinks=False):
-                disk.copy_file(Path(child.path), copy / child.name, sync=False)
+                copies.copy_file(Path(child.path), copy / child.name, sync=False)
             else:
                 raise _not_copyable(copy / child.name)
     return folders

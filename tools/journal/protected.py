@@ -93,7 +93,7 @@ class Protected:
 
 def _own_entries(place: Path) -> Iterator[_Entry]:
     # `Path.is_symlink` raises an error if the folder may not be entered.
-    is_link = os.path.islink(place)  # noqa: PTH114
+    is_link = os.path.islink(place)
     names = (place, Path(os.path.realpath(place))) if is_link else (place,)
     yield from (entry for name in names if (entry := _entry(name)) is not None)
 
@@ -109,7 +109,7 @@ def _refusal(target: Path, held: Path | None = None) -> Denied:
 def _entry(path: Path) -> _Entry | None:
     """The name of `path` in its folder; None if there is no such folder."""
     try:
-        status = os.stat(path.parent)  # noqa: PTH116 - called for each part of a path, and a Path costs more
+        status = os.stat(path.parent)
     except OSError:
         return None
     return status.st_dev, status.st_ino, path.name
@@ -118,7 +118,7 @@ def _entry(path: Path) -> _Entry | None:
 def _inode(path: Path, *, follow: bool) -> tuple[int, int] | None:
     """The device and inode of a file that is no folder; None if there is none."""
     try:
-        status = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - as above
+        status = os.stat(path, follow_symlinks=follow)
     except OSError:
         return None
     return None if stat.S_ISDIR(status.st_mode) else (status.st_dev, status.st_ino)
@@ -140,7 +140,7 @@ def _way(place: Path) -> Iterator[_Entry]:
             return
         yield entry
         try:
-            target = Path(os.readlink(path))  # noqa: PTH115 - the text of the link, whatever it is
+            target = Path(os.readlink(path))
         except OSError:
             at = path
             continue
