@@ -5,6 +5,7 @@ The differences between two states of tools.json are here too, in words for the 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -105,17 +106,15 @@ class Profile(Struct, frozen=True):
 
     def switch(self, tool: Tool) -> str | None:
         """The switch that is off for `tool`: "profile", "effect", "category" or "tool"; None if the tool is on."""
-        return next(filter(None, map(self._switch, tool.placements)), None)
-
-    def _switch(self, tool: Tool) -> str | None:
         if not self.enabled:
             return "profile"
         if not self.effects.get(tool.effect, True):
             return "effect"
-        named = self.categories.get(tool.category)
-        if named is not None and not named.enabled:
+        placed = (tool, *(dataclasses.replace(tool, category=each) for each in tool.other_categories))
+        named = [self.categories[each.category] for each in placed if each.category in self.categories]
+        if not all(switches.enabled for switches in named):
             return "category"
-        return None if self.names_on(tool) else "tool"
+        return None if all(map(self.names_on, placed)) else "tool"
 
     def names_on(self, tool: Tool) -> bool:
         """The tool's own switch, whatever the switches above it say."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -27,8 +27,6 @@ class RemoteTool(Tool):
     given_listed_schema: Mapping[str, Any] = field(default_factory=dict)
     # It takes an argument of the name that ours has; then a box is chosen with `box_use` alone.
     has_own_box: bool = False
-    # Where boxes place it that do not place it in `category`.
-    other_categories: tuple[str, ...] = ()
 
     @cached_property
     def listed_schema(self) -> dict[str, Any]:
@@ -39,11 +37,6 @@ class RemoteTool(Tool):
         }
         properties = {**self.given_listed_schema.get("properties", {}), **added}
         return {**self.given_listed_schema, "properties": properties} if added else dict(self.given_listed_schema)
-
-    @cached_property
-    def placements(self) -> tuple[Tool, ...]:
-        others = (replace(self, category=category, other_categories=()) for category in self.other_categories)
-        return self, *others
 
 
 def remote_tools(directory: Directory, taken: Collection[str]) -> list[Tool]:

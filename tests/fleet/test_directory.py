@@ -146,7 +146,7 @@ async def test_of_all_holders_of_a_tool_the_strictest_effect_and_every_category_
         tools = {tool.name: tool for tool in remote_tools(directory, ())}
         found = tools["shell_exec"]
         assert (found.effect, found.destructive, found.idempotent) == ("execute", True, False)
-        assert {placed.category for placed in found.placements} == {"shell", "browser"}
+        assert {found.category, *found.other_categories} == {"shell", "browser"}
         gate = Gate(Catalog(tools.values()), Profiles(DEFAULT_PROFILE, _profiles()))
         for profile in ("read-only", "browser-only", "no-shell", "no-browser"):
             with pytest.raises(ToolDisabled):

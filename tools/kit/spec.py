@@ -74,17 +74,14 @@ class Tool:
     given_description: str = ""
     # All of a description that is cut in the list.
     whole_description: str = ""
+    # Further categories that it counts as: a profile must allow it in all of them.
+    other_categories: tuple[str, ...] = ()
     # Looks at the parsed arguments before the tool runs, where types do not say it all. Raises InvalidParams.
     check: Callable[..., object] | None = None
 
     @property
     def description(self) -> str:
         return self.given_description or inspect.cleandoc(self.function.__doc__ or "")
-
-    @property
-    def placements(self) -> tuple[Tool, ...]:
-        """The tool in each category that it counts as; a profile must allow it in all of them."""
-        return (self,)
 
     @cached_property
     def own_parameters(self) -> Parameters:
