@@ -35,10 +35,14 @@ class Conversations:
         which of its sessions have ended with an earlier daemon, or run without its knowledge.
         """
         caller = call.caller
-        if not caller.is_on_mcp:
+        if not caller.is_on_mcp and not caller.folder:
             return self._paths, []
         origin = caller.origin
-        news = [] if self._sessions is None else self._sessions.news(origin, str(call.arguments.get("session_id")))
+        news = (
+            []
+            if self._sessions is None or not caller.is_on_mcp
+            else self._sessions.news(origin, str(call.arguments.get("session_id")))
+        )
         if not caller.folder:
             return self._paths, news
         name = origin.names[0]

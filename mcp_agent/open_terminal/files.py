@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
+from mcp_agent.calls.call import Caller
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest, text_field
 from mcp_agent.transports.http import REVOKED, TokenRevoked, while_connected
@@ -87,7 +88,11 @@ class Files:
 
     def folder(self, request: TerminalRequest) -> str:
         """Where the person is: the folder that was opened last in this chat, at first the working directory."""
-        return self._folders.get(_place(request), self._directory)
+        return self.opened_folder(request.person) or self._directory
+
+    def opened_folder(self, person: Caller) -> str:
+        """As `folder`; empty where the person has opened none in the chat."""
+        return self._folders.get((person.name, person.user, person.chat), "")
 
     def cwd(self, request: TerminalRequest) -> dict[str, Any]:
         return {"cwd": self.folder(request), "home": to_wire(Path.home())}

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+from pathlib import Path
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent.calls.call import OPEN_TERMINAL
 from mcp_agent.daemon import Daemon
+from mcp_agent.open_terminal.display_file import display_file, display_paths
 from mcp_agent.open_terminal.files import Files
 from mcp_agent.open_terminal.processes import Processes
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
@@ -51,6 +53,7 @@ class OpenTerminal:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._has_machine = daemon.elsewhere.has_machine
+        self._files = Files(daemon.dispatcher, daemon.gate, daemon.directory)
         self._openapi = OpenApi(
             daemon.gate,
             daemon.dispatcher,
@@ -58,8 +61,10 @@ class OpenTerminal:
             form="text",
             operation_ids=_OPERATION_IDS,
             with_path=_WITH_PATH,
+            captions=True,
+            own_paths=display_paths if self._has_machine else lambda _: {},
+            folder=self._files.opened_folder,
         )
-        self._files = Files(daemon.dispatcher, daemon.gate, daemon.directory)
         self._searches = Searches(self._files)
         self._processes = Processes(daemon.sessions, daemon.gate)
         self._terminals = Terminals(daemon)
@@ -121,6 +126,8 @@ class OpenTerminal:
                 return []
             case "GET", ["ports"]:
                 return {"ports": []}
+            case "POST", ["files", "display"]:
+                return await display_file(files, request)
             case "GET", ["files", "cwd"]:
                 return files.cwd(request)
             case "POST", ["files", "cwd"]:
@@ -149,7 +156,7 @@ class OpenTerminal:
 
     def _prompt(self, request: TerminalRequest) -> str:
         """What the model is told: the instructions of the other wires, without what changes from chat to chat."""
-        directory = self._daemon.directory if self._has_machine else None
+        directory = Path(self._files.folder(request)) if self._has_machine else None
         access = request.person.access
         ids = operation_ids_for({tool.name for tool in self._daemon.gate.visible(access)}, _OPERATION_IDS)
         renamed = [f"{name} is called {other}" for name, other in sorted(ids.items()) if name != other]

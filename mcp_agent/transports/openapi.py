@@ -7,15 +7,17 @@ plain text, as a model reads them best. An image is sent as the bytes that it is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import base64
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 import orjson
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
 from mcp_agent import __version__
 from mcp_agent.answers.reply import Blocks, Compact
-from mcp_agent.calls.call import OPENAPI, Call, Failure, Refusal, Success
+from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.protocol import jsonrpc
 from mcp_agent.protocol.jsonrpc import RpcError, WireAnswer
@@ -72,7 +74,9 @@ class OpenApi:
     """Two ASGI applications. `form` is that of the answers where the client does not ask for one.
 
     `operation_ids` names the operations of tools for a client that knows them by other names than ours. A tool in
-    `with_path` gives its text in an object, beside the path that it changed.
+    `with_path` gives its text in an object, beside the path that it changed. With `captions` an image is in an object,
+    too, beside the text that says what it is. `own_paths` describes what the wire offers beside these tools; `folder`
+    is where relative paths of a caller begin, if that is another than the daemon's.
     """
 
     def __init__(
@@ -84,6 +88,9 @@ class OpenApi:
         form: Literal["json", "text"] = "json",
         operation_ids: Mapping[str, str] | None = None,
         with_path: frozenset[str] = frozenset(),
+        captions: bool = False,
+        own_paths: Callable[[tuple[Tool, ...]], Mapping[str, Any]] = lambda _: {},
+        folder: Callable[[Caller], str] = lambda _: "",
     ) -> None:
         self._gate = gate
         self._dispatcher = dispatcher
@@ -91,13 +98,18 @@ class OpenApi:
         self._form = form
         self._operation_ids = operation_ids or {}
         self._with_path = with_path
+        self._captions = captions
+        self._own_paths = own_paths
+        self._folder = folder
 
     async def describe(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
             return
         visible = self._gate.visible(caller(scope, self._transport).access)
-        await send_object(send, 200, document(visible, self._operation_ids))
+        described = document(visible, self._operation_ids)
+        described["paths"].update(self._own_paths(visible))
+        await send_object(send, 200, described)
 
     async def call(self, scope: Scope, receive: Receive, send: Send) -> None:
         form = self._asked_form(scope)
@@ -114,7 +126,10 @@ class OpenApi:
         if not isinstance(arguments, dict):
             await _send_error(send, form, 422, "the body must be a JSON object: the tool's arguments")
             return
-        call = Call(new_call_id(), caller(scope, self._transport, form=form), scope["path_params"]["name"], arguments)
+        who = caller(scope, self._transport, form=form)
+        if folder := self._folder(who):
+            who = replace(who, folder=folder)
+        call = Call(new_call_id(), who, scope["path_params"]["name"], arguments)
         await Exchange(scope, receive, send).run(0, self._answer(call))
 
     async def _answer(self, call: Call) -> WireAnswer:
@@ -135,6 +150,9 @@ class OpenApi:
                         return WireAnswer(orjson.dumps({"path": path, "text": showable(text)}), status)
                 return WireAnswer(text.encode("utf-8", "replace"), status, _TEXT)
             case Media(kind, data):
+                if self._captions and isinstance(outcome, Success) and kind.startswith("image/"):
+                    image = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+                    return WireAnswer(orjson.dumps({"text": showable(outcome.result.render()), "image": image}), status)
                 return WireAnswer(data, status, kind)
             case Compact(encoded) | Blocks(encoded):
                 return WireAnswer(encoded, status)

@@ -106,6 +106,46 @@ async def test_a_command_is_shown_with_its_output_while_it_runs_and_how_it_ended
     assert (rest["status"], rest["output"][0]["data"]) == ("done", "done\r\n")
 
 
+@pytest.mark.parametrize("tool", ["shell_exec", "bash"])
+async def test_a_command_that_has_ended_before_anybody_looks_has_a_tab_with_its_output(
+    shared_daemon: Daemon, tool: str
+) -> None:
+    async with terminal(shared_daemon, chat=f"quick-{tool}") as page, terminal(shared_daemon, chat="other") as other:
+        await run_tool(page, tool, command="echo quick; exit 3")
+        (tab,) = await _tabs(page)
+        assert (tab["command"], tab["status"], tab["exit_code"]) == ("echo quick; exit 3", "done", 3)
+        seen = await _output(page, tab["id"])
+        again = await _output(page, tab["id"])
+        assert tab["id"] not in [each["id"] for each in await _tabs(other)]
+    assert seen == again
+    assert (seen["output"][0]["data"], seen["next_offset"], seen["truncated"]) == ("quick\r\n", 6, False)
+
+
+async def test_the_tab_of_a_command_that_printed_much_has_its_last_lines(shared_daemon: Daemon) -> None:
+    async with terminal(shared_daemon, chat="much") as page:
+        await run_tool(page, "shell_exec", command="seq 1 200000")
+        (tab,) = await _tabs(page)
+        seen = await _output(page, tab["id"], tail=1000)
+    assert seen["output"][0]["data"].endswith("199999\r\n200000\r\n")
+    assert (seen["truncated"], seen["next_offset"]) == (True, 1_288_895)
+
+
+async def test_every_one_of_many_quick_commands_has_a_tab(shared_daemon: Daemon) -> None:
+    async with terminal(shared_daemon, chat="many") as page:
+        for number in range(15):
+            await run_tool(page, "shell_exec", command=f"echo {number}")
+        tabs = await _tabs(page)
+        shown = [(await _output(page, tab["id"]))["output"][0]["data"] for tab in tabs]
+    assert shown == [f"{number}\r\n" for number in range(15)]
+
+
+async def test_the_list_has_only_the_beginning_of_a_very_long_command(shared_daemon: Daemon) -> None:
+    async with terminal(shared_daemon, chat="long-command") as page:
+        await run_tool(page, "shell_exec", command=": " + "x" * 100_000)
+        (tab,) = await _tabs(page)
+    assert len(tab["command"]) < 3_000
+
+
 async def test_a_client_that_leaves_ends_its_command_and_the_tab_says_so(shared_daemon: Daemon) -> None:
     async with terminal(shared_daemon, chat="stopped") as page:
         call = asyncio.create_task(run_tool(page, "shell_exec", command="sleep 60"))

@@ -75,6 +75,8 @@ class SessionManager:
         # Ended sessions that can still be read, oldest first. Also commands whose result names their output file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
+        # Is told of the command of a call that has ended, while its output is still there.
+        self.on_release: Callable[[Session], None] = lambda session: None
         # There from the first process on.
         self._environment: ChildEnvironment | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -198,6 +200,7 @@ class SessionManager:
         self._calls.discard(session)
         self._cancel_timer(session)
         session.captures = {}
+        self.on_release(session)
         if session.child.has_closed_output:
             session.close()
         else:

@@ -252,7 +252,12 @@ class OutputLog:
         return self._starts[index]
 
     def text(self, offset: int, most_bytes: int) -> tuple[str, int, int]:
-        """Output from `offset` on: the text, its start (later than `offset` if that part is lost) and its end."""
+        """As `read`, decoded."""
+        data, start, end = self.read(offset, most_bytes)
+        return data.decode("utf-8", "replace"), start, end
+
+    def read(self, offset: int, most_bytes: int) -> tuple[bytes, int, int]:
+        """Output from `offset` on: the bytes, their start (later than `offset` if that part is lost) and their end."""
         at = offset
         parts: list[bytes] = []
         size = 0
@@ -271,7 +276,7 @@ class OutputLog:
             parts.append(data)
             size += len(data)
             at = found.end
-        return b"".join(parts).decode("utf-8", "replace"), offset, at
+        return b"".join(parts), offset, at
 
     def stored_output(self) -> Iterator[bytes]:
         """What is stored now, with a note where bytes are lost. Any thread may iterate. Raises OSError, also then."""
