@@ -103,7 +103,7 @@ class ShownTexts:
 
     def shorten(self, asked: Asked, result: Result) -> Result:
         """The result, or what takes its place; `was_shown` is to be told of it when it has gone out."""
-        shown = result.shown
+        shown = result.body.shown
         thing = None if shown is None else asked.memory.things.get(shown.name or asked.key)
         if shown is None or thing is None or not asked.may_shorten:
             return result
@@ -129,7 +129,7 @@ class ShownTexts:
 
     def was_shown(self, asked: Asked, result: Result, answer: Result) -> None:
         """Remember a result that went out whole, or what took its place."""
-        shown = result.shown
+        shown = result.body.shown
         if shown is None or len(shown.text) > _MOST_CHARS:
             return
         things = asked.memory.things

@@ -55,10 +55,6 @@ class FileText(Result, frozen=True):
         notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
         return " · ".join([self.path, shown, *notes])
 
-    @property
-    def shown(self) -> ShownText | None:
-        return None if self.truncated else ShownText(self._header, self.content, self.path, 1, is_whole=True)
-
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")
         how_many = f"the first {lines} of" if self.truncated else f"{lines},"
@@ -70,10 +66,11 @@ class FileText(Result, frozen=True):
 
     @property
     def body(self) -> Body:
+        shown = None if self.truncated else ShownText(self._header, self.content, self.path, 1, is_whole=True)
         if not is_artifact(self.path):
-            return Body("content", cut=self._cut)
-        shown = ArtifactRange(self.path, 0, len(self.content.encode())) if self.encoding is None else None
-        return Body("content", cut=self._cut, is_asked=True, artifact_range=shown)
+            return Body("content", cut=self._cut, shown=shown)
+        kept = ArtifactRange(self.path, 0, len(self.content.encode())) if self.encoding is None else None
+        return Body("content", cut=self._cut, is_asked=True, artifact_range=kept, shown=shown)
 
     def _cut(self, most: int) -> FileText:
         content = self.content[: line_cut(self.content, most)]

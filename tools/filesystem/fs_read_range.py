@@ -52,12 +52,6 @@ class LineRange(Result, frozen=True):
         return f"{self._header}\n{self.content}"
 
     @property
-    def shown(self) -> ShownText | None:
-        if self.truncated or self.start_byte or self.next_byte:
-            return None
-        return ShownText(self._header, self.content, self.path, self.start_line)
-
-    @property
     def _header(self) -> str:
         total = f" of {self.total_lines}" if self.total_lines is not None else ""
         header = f"{self.path} lines {self.start_line}–{self.end_line}{total}"
@@ -79,7 +73,9 @@ class LineRange(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("content", cut=self._cut, is_asked=True)
+        is_whole = not (self.truncated or self.start_byte or self.next_byte)
+        shown = ShownText(self._header, self.content, self.path, self.start_line) if is_whole else None
+        return Body("content", cut=self._cut, is_asked=True, shown=shown)
 
     def _cut(self, most: int) -> LineRange:
         # One character more than stays: it may be the end of the last line, which the content does not have.

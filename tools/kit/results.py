@@ -206,6 +206,18 @@ class Content(NamedTuple):
     media: Media | None = None
 
 
+class ShownText(NamedTuple):
+    """A text that a result shows as it is: some lines of a file, all of it, or what a command printed."""
+
+    header: str
+    text: str
+    # The file; empty for a command.
+    name: str = ""
+    # None for a command.
+    first_line: int | None = None
+    is_whole: bool = False
+
+
 class Body(NamedTuple):
     """The one field of a result that may be shortened: its name, what it holds, and how it is cut.
 
@@ -230,6 +242,8 @@ class Body(NamedTuple):
     content: Content | None = None
     # The field of a second text, which a question prunes together with the first.
     more_field: str = ""
+    # The text of a file or a command, where the result shows it whole.
+    shown: ShownText | None = None
 
     @property
     def is_text(self) -> bool:
@@ -243,18 +257,6 @@ NO_BODY = Body()
 
 class _AbstractStruct(StructMeta, ABCMeta):
     """A struct that has abstract methods."""
-
-
-class ShownText(NamedTuple):
-    """A text that a result shows as it is: some lines of a file, all of it, or what a command printed."""
-
-    header: str
-    text: str
-    # The file; empty for a command.
-    name: str = ""
-    # None for a command.
-    first_line: int | None = None
-    is_whole: bool = False
 
 
 class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
@@ -275,11 +277,6 @@ class Result(JsonObject, frozen=True, metaclass=_AbstractStruct):
     @property
     def body(self) -> Body:
         return NO_BODY
-
-    @property
-    def shown(self) -> ShownText | None:
-        """The text of a file or a command that it shows whole; None for any other."""
-        return None
 
     @classmethod
     def item(cls, entry: Any) -> Item:

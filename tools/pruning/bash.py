@@ -66,10 +66,6 @@ class BashOutput(Result, frozen=True):
         gap = "" if self.stdout.endswith("\n") or not self.stdout else "\n"
         return f"{self.stdout}{gap}[stderr]\n{self.stderr}" if self.stderr else self.stdout
 
-    @property
-    def shown(self) -> ShownText | None:
-        return None if self.running or self.truncated else ShownText(self._header, self._printed)
-
     def summary(self) -> str:
         return command_summary(
             self._how,
@@ -93,7 +89,10 @@ class BashOutput(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("stdout", more_field="stderr" if self.stderr else "") if self.stdout else Body("stderr")
+        shown = None if self.running or self.truncated else ShownText(self._header, self._printed)
+        if not self.stdout:
+            return Body("stderr", shown=shown)
+        return Body("stdout", more_field="stderr" if self.stderr else "", shown=shown)
 
 
 def _root(

@@ -56,11 +56,6 @@ class ReadText(Result, frozen=True):
         shown = f" lines {self.start_line}–{self.end_line} of {self.total_lines}" if self.start_line else ""
         return f"{self.file_path}{shown} · {self.bytes} bytes{', the start of it' if self.truncated else ''}"
 
-    @property
-    def shown(self) -> ShownText | None:
-        first, is_whole = self.start_line or 1, self.start_line is None
-        return None if self.truncated else ShownText(self._header, self.content, self.file_path, first, is_whole)
-
     def summary(self) -> str:
         lines = quantity(line_count(self.content), "line")
         of = f"the first {lines} of" if self.truncated else f"{lines},"
@@ -72,7 +67,11 @@ class ReadText(Result, frozen=True):
 
     @property
     def body(self) -> Body:
-        return Body("content", source_type_of(self.file_path))
+        shown = None
+        if not self.truncated:
+            first, is_whole = self.start_line or 1, self.start_line is None
+            shown = ShownText(self._header, self.content, self.file_path, first, is_whole)
+        return Body("content", source_type_of(self.file_path), shown=shown)
 
 
 def _root(ctx: ToolContext, *, file_path: str, **_: object) -> ConfinedRoot:

@@ -83,10 +83,6 @@ class Executed(Result, frozen=True):
         return f"{self.stdout}{gap}[stderr]\n{self.stderr}" if self.stderr else self.stdout
 
     @property
-    def shown(self) -> ShownText | None:
-        return None if self.running or self.truncated else ShownText(self._header, self._printed)
-
-    @property
     def facts(self) -> ResultFacts:
         rest = ""
         if self.truncated and self.artifactRef is None:
@@ -104,6 +100,7 @@ class Executed(Result, frozen=True):
             cut=self._cut,
             line_counts={name: lines for name, lines, missing in counts if missing},
             more_field="stderr" if self.stdout and self.stderr else "",
+            shown=None if self.running or self.truncated else ShownText(self._header, self._printed),
         )
 
     def _cut(self, most: int) -> Executed:
