@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -175,7 +176,7 @@ class Dispatcher:
         if tool.instant is not None and tool.instant(context, **arguments):
             result = tool.function(context, **arguments)
             return result
-        if tool.is_async:
+        if inspect.iscoroutinefunction(tool.function):
             work: Awaitable[Result] = tool.function(context, **arguments)
         else:
             work = self._in_thread(partial(tool.function, context, **arguments))

@@ -65,18 +65,14 @@ class Exchange:
         accepts_stream: bool = False,
     ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
-        self._accepts_json, self._accepts_stream = accepts_json, accepts_stream
+        self._accepts_json, self.takes_stream = accepts_json, accepts_stream
         self.headers: dict[str, str] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
-    @property
-    def takes_stream(self) -> bool:
-        return self._accepts_stream
-
     def notify(self, message: bytes) -> None:
         """Send `message` before the answer, if the client can read a stream. May be called from any thread."""
-        if not self._accepts_stream:
+        if not self.takes_stream:
             return
         if threading.get_ident() == self._thread:
             self._queue(message)
@@ -154,7 +150,7 @@ class Exchange:
     async def _watch_client(self) -> None:
         """Wait for a client that leaves, and for the moment when the response becomes a stream."""
         try:
-            async with asyncio.timeout(_STREAM_AFTER_S if self._accepts_stream else None):
+            async with asyncio.timeout(_STREAM_AFTER_S if self.takes_stream else None):
                 while (await self._receive())["type"] != "http.disconnect":
                     pass
         except TimeoutError:

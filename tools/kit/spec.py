@@ -149,10 +149,6 @@ class Tool:
         properties: dict[str, Any] = self.input_schema.get("properties", {})
         return {name: schema["x-mcp-header"] for name, schema in properties.items() if "x-mcp-header" in schema}
 
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
-
     @cached_property
     def with_focus(self) -> Tool:
         """The same tool as callers see it where its output may be pruned; itself where that is not for the host."""
