@@ -159,6 +159,6 @@ async def test_the_exit_code_of_a_command_is_audited_with_a_question_too(daemon:
     assert (line["tool"], line["outcome"], line.get("exit")) == ("shell_exec", "ok", 3)
 
 
-def test_a_result_says_seven_things_to_the_host() -> None:
+def test_a_result_says_six_things_to_the_host() -> None:
     public = {name for name, _ in inspect.getmembers(Result) if not name.startswith("_")}
-    assert public == {"as_object", "render", "summary", "facts", "body", "item", "shown"}
+    assert public == {"as_object", "render", "summary", "facts", "body", "item"}

@@ -14,7 +14,6 @@ import pytest
 
 from tests.repository.imports import PACKAGES, imported_by, modules, rooms, unit
 from tests.support import ROOT
-from tools.kit.results import JsonObject, Result
 
 _BELOW = {"mcp_agent": {"mcp_agent", "registry", "tools"}, "registry": {"registry", "tools"}, "tools": {"tools"}}
 # Names that two modules may share, because a reader expects both.
@@ -108,8 +107,3 @@ def test_what_is_imported_is_installed_with_us_and_what_is_installed_is_used() -
         "nats_py",
         "pynacl",
     }
-
-
-def test_the_host_knows_six_things_of_a_result() -> None:
-    known = {name for kind in (Result, JsonObject) for name in vars(kind) if not name.startswith("_")}
-    assert known == {"as_object", "render", "summary", "facts", "body", "item"}
