@@ -11,12 +11,13 @@ from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.metrics_page import MetricsPage
+from mcp_agent.previews.sites import Sites
 from mcp_agent.security import addresses
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
-from mcp_agent.security.guard import Guard
+from mcp_agent.security.guard import PREVIEW_PATH, PROXY_PATH, Guard
 from mcp_agent.transports.artifact_download import ArtifactDownload
-from mcp_agent.transports.connection import WEBSOCKET_PATH
+from mcp_agent.transports.connection import TERMINAL_PATH
 from mcp_agent.transports.events import Events
 from mcp_agent.transports.http import PathTable, header, send_error
 from mcp_agent.transports.http_sessions import HttpSessions
@@ -43,6 +44,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
     sse = Sse(daemon.methods, daemon.gate, daemon.hub, daemon.sessions.on_disconnect)
     openapi = OpenApi(daemon.gate, daemon.dispatcher)
     either = _EitherStream(streamable, sse)
+    sites = Sites(daemon.sessions, daemon.gate)
     logins = BrowserLogins(tokens.owner_digest, config.logouts_file)
     oauth = None
     if config.public_url is not None and tokens.grants is not None:
@@ -62,7 +64,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         def connected() -> list[Caller]:
             return [*sessions.callers, *daemon.streams.listeners]
 
-        return owner_api(daemon, tokens, health, logins, connected, {} if oauth is None else oauth.api)
+        return owner_api(daemon, tokens, health, logins, sites, connected, {} if oauth is None else oauth.api)
 
     def make_page() -> ASGIApp:
         from mcp_agent.page.page_files import PageRoute
@@ -94,8 +96,10 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         from starlette.routing import Route, Router, WebSocketRoute
 
         from mcp_agent.open_terminal.wire import OpenTerminal
+        from mcp_agent.previews.preview_requests import Previews
 
-        open_terminal = OpenTerminal(daemon)
+        open_terminal = OpenTerminal(daemon, sites)
+        previews = Previews(sites, daemon.audit)
         own_artifacts = ArtifactDownload(daemon.artifacts, daemon.gate, daemon.audit)
         return Router(
             routes=[
@@ -104,9 +108,14 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
                 Route("/artifacts/{domain}/{id}", daemon.elsewhere.artifacts or own_artifacts),
                 Route("/api/{rest:path}", api),
                 Route("/ui/{rest:path}", page),
+                *(Route(f"{path}{{rest:path}}", previews) for path in (PREVIEW_PATH, PROXY_PATH)),
+                *(
+                    WebSocketRoute(f"{path}{{rest:path}}", _App(previews.connect))
+                    for path in (PREVIEW_PATH, PROXY_PATH)
+                ),
                 Route("/open-terminal/{rest:path}", open_terminal),
                 *(() if oauth is None else (Route(f"{RESOURCE_METADATA}/{{rest:path}}", oauth),)),
-                WebSocketRoute(f"{WEBSOCKET_PATH}{{id}}", _App(open_terminal.connect)),
+                WebSocketRoute(f"{TERMINAL_PATH}{{id}}", _App(open_terminal.connect)),
             ],
             redirect_slashes=False,
             default=_not_found,

@@ -63,6 +63,8 @@ class _Binding:
         self.shows_changes = any(profile.shows_changes for profile in profiles)
         self._prunes = all(profile.prunes_everywhere for profile in profiles)
         allowed = [tool for tool in tools if all(profile.allows(tool) for profile in profiles)]
+        runs_commands = any(tool.effect == "execute" for tool in allowed)
+        self.shows_sites = runs_commands and all(each.enabled and each.shows_sites for each in profiles)
         self.visible = tuple(self.with_host_arguments(tool) for tool in allowed)
 
     def with_host_arguments(self, tool: Tool) -> Tool:
@@ -109,6 +111,10 @@ class Gate:
     def allows(self, access: Access, name: str) -> bool:
         """Whether a caller may use the tool of that name."""
         return any(tool.name == name for tool in self.visible(access))
+
+    def shows_sites(self, access: Access) -> bool:
+        """Whether a caller is shown what its commands serve on a port of this machine."""
+        return self._binding(access).shows_sites
 
     def opens_artifact(self, access: Access, domain: str) -> bool:
         """Whether a caller may still use a tool whose results are kept under this domain: the name of its category."""

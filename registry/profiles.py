@@ -96,6 +96,8 @@ class Profile(Struct, frozen=True):
     pruning: Mapping[str, Any] = field(default_factory=dict)
     # Whether a conversation is shown only the changes of what it was shown before.
     shows_changes: bool = False
+    # Whether what its commands serve on a port is shown to a person.
+    shows_sites: bool = True
     is_shipped: bool = False
     deny: Deny = NOTHING
     # What tools can do, with false for what is switched off; what is not named is on.
@@ -188,9 +190,15 @@ def no_tool(_: Tool) -> bool:
 
 
 def _shipped_profile(
-    profile_id: str, title: str, description: str, rule: Callable[[Tool], bool], **response: str
+    profile_id: str,
+    title: str,
+    description: str,
+    rule: Callable[[Tool], bool],
+    *,
+    shows_sites: bool = True,
+    **response: str,
 ) -> Profile:
-    return Profile(profile_id, title, description, True, {}, rule, response, is_shipped=True)
+    return Profile(profile_id, title, description, True, {}, rule, response, shows_sites=shows_sites, is_shipped=True)
 
 
 # Our own categories that `lean` leaves out. Whatever else there is, the owner has mounted or wrapped.
@@ -209,7 +217,11 @@ SHIPPED: Mapping[str, Profile] = MappingProxyType(
                 lambda tool: tool.category not in _BESIDE_FILES_AND_SHELL,
             ),
             _shipped_profile(
-                "read-only", "Read only", "nothing that writes or executes", lambda tool: tool.effect == "read"
+                "read-only",
+                "Read only",
+                "nothing that writes or executes",
+                lambda tool: tool.effect == "read",
+                shows_sites=False,
             ),
             _shipped_profile(
                 "browser-only", "Browser only", "the browser tools only", lambda tool: tool.category == "browser"
@@ -232,6 +244,8 @@ def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
         entry["response"] = dict(profile.response)
     if profile.shows_changes:
         entry["repeat"] = "changes"
+    if not profile.shows_sites:
+        entry["sites"] = False
     if profile.pruning:
         entry["pruning"] = dict(profile.pruning)
     entry["categories"] = [
@@ -338,6 +352,8 @@ def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterat
         yield _Difference("response changed")
     if old.shows_changes != new.shows_changes:
         yield _Difference(f"repeat {'changes' if new.shows_changes else 'all'}")
+    if old.shows_sites != new.shows_sites:
+        yield _Difference(f"sites {'on' if new.shows_sites else 'off'}", new.shows_sites)
     if old.pruning != new.pruning:
         root, wider = old.pruning_root, new.pruning_root
         yield _Difference("pruning changed", root is not None and not (wider and wider.is_relative_to(root)))

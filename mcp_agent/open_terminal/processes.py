@@ -85,7 +85,7 @@ class Processes:
         self._gate = gate
         # Of all chats, oldest first.
         self._ended: list[EndedCommand] = []
-        sessions.on_release = self._keep
+        sessions.on_release.append(self._keep)
 
     def list_processes(self, request: TerminalRequest) -> list[dict[str, Any]]:
         """What runs in the chat, oldest first, and what has ended there of late; nothing where the shell is off.

@@ -22,6 +22,7 @@ from mcp_agent.calls.call import OPEN_TERMINAL, Call, Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.open_terminal.person_shell import BAD_TOKEN, FORBIDDEN, GONE, UNKNOWN, Closed, PersonShell, read_object
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
+from mcp_agent.previews.sites import Sites
 from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.security.auth_tokens import Principal
 from mcp_agent.security.guard import refuse_websocket
@@ -60,8 +61,9 @@ class _Reserved(Struct, frozen=True):
 class Terminals:
     """The terminals of all persons. An id belongs to the token, the user and the chat that asked for it."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, sites: Sites) -> None:
         self._daemon = daemon
+        self._sites = sites
         self._reserved: dict[str, _Reserved] = {}
         self._open: dict[str, PersonShell] = {}
         self._unnamed = 0
@@ -194,8 +196,10 @@ class Terminals:
         call = Call(new_call_id(), reserved.person, _START, {"command": program, "cwd": reserved.folder, "pty": True})
         try:
             place = await self._daemon.dispatcher.run_as(call, work)
+            name = f"terminal{next(self._numbers)}"
+            self._sites.note_shell(name, reserved.person.origin)
             shell.program = self._daemon.sessions.start_program(
-                f"terminal{next(self._numbers)}",
+                name,
                 (program,),
                 place.folder,
                 {},

@@ -26,6 +26,7 @@ from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from mcp_agent.open_terminal.searches import Searches
 from mcp_agent.open_terminal.terminals import Terminals
 from mcp_agent.open_terminal.uploads import upload
+from mcp_agent.previews.sites import Sites
 from mcp_agent.protocol.instructions import instructions
 from mcp_agent.transports.http import ClientLeft, send_json, send_object, wait_until_left
 from mcp_agent.transports.openapi import OpenApi, operation_ids_for
@@ -50,8 +51,9 @@ _INERT = [
 class OpenTerminal:
     """The ASGI application behind /open-terminal/…"""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, sites: Sites) -> None:
         self._daemon = daemon
+        self._sites = sites
         self._has_machine = daemon.elsewhere.has_machine
         self._files = Files(daemon.dispatcher, daemon.gate, daemon.directory)
         self._openapi = OpenApi(
@@ -67,7 +69,7 @@ class OpenTerminal:
         )
         self._searches = Searches(self._files)
         self._processes = Processes(daemon.sessions, daemon.gate)
-        self._terminals = Terminals(daemon)
+        self._terminals = Terminals(daemon, sites)
 
     async def connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A WebSocket: the shell of a person."""
@@ -125,7 +127,7 @@ class OpenTerminal:
             case "GET", ["skills"]:
                 return []
             case "GET", ["ports"]:
-                return {"ports": []}
+                return {"ports": await self._ports(request)}
             case "POST", ["files", "display"]:
                 return await display_file(files, request)
             case "GET", ["files", "cwd"]:
@@ -153,6 +155,13 @@ class OpenTerminal:
             case "DELETE", ["files", "delete"]:
                 return await files.delete(request)
         raise TerminalRefusal(404, f"there is nothing at {request.scope['method']} {request.scope['path'][:100]}")
+
+    async def _ports(self, request: TerminalRequest) -> list[dict[str, Any]]:
+        """What is listened on by what was started in the chat."""
+        person = request.person
+        sees_all = request.is_owner and not person.user and not person.chat
+        found = [each.listener for each in await self._sites.of(person, sees_all=sees_all)]
+        return [{"port": each.port, "pid": each.pid, "process": each.program} for each in found]
 
     def _prompt(self, request: TerminalRequest) -> str:
         """What the model is told: the instructions of the other wires, without what changes from chat to chat."""

@@ -15,6 +15,7 @@ from mcp_agent.page.health import HealthRoute
 from mcp_agent.page.mount_control import MountControl
 from mcp_agent.page.page_calls import PageCalls
 from mcp_agent.page.session_views import SessionViews
+from mcp_agent.previews.sites import Sites
 from mcp_agent.security.auth_tokens import Tokens
 from mcp_agent.security.browser_logins import BrowserLogins
 from mcp_agent.storage.audit_reader import Trail
@@ -25,6 +26,7 @@ def owner_api(
     tokens: Tokens,
     health: HealthRoute,
     logins: BrowserLogins,
+    sites: Sites,
     connected: Callable[[], list[Caller]],
     consent: Routes,
 ) -> Api:
@@ -35,7 +37,7 @@ def owner_api(
         Control(daemon, tokens, health, connected).routes,
         MountControl(daemon).routes,
         calls.routes,
-        SessionViews(daemon.sessions, calls).routes,
+        SessionViews(daemon.sessions, calls, sites).routes,
         Activity(trail, daemon.audit, daemon.recent_results).routes,
         JournalViews(daemon.journal, trail, calls).routes,
         FileViews(daemon).routes,

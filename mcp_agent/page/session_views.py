@@ -7,8 +7,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from mcp_agent.calls.call import Caller
 from mcp_agent.page.endpoints import ApiRequest, BadRequest, Routes
 from mcp_agent.page.page_calls import PageCalls
+from mcp_agent.previews.sites import Sites
+from mcp_agent.security.auth_tokens import OWNER
+from mcp_agent.security.guard import PREVIEW_PATH
+from registry.gate import Access
 from tools.kit.errors import SessionNotFound
 from tools.sessions.manager import SessionManager
 from tools.sessions.session import Session, describe_session
@@ -24,8 +29,9 @@ _NOT_TEXT = re.compile(
 
 
 class SessionViews:
-    def __init__(self, sessions: SessionManager, calls: PageCalls) -> None:
+    def __init__(self, sessions: SessionManager, calls: PageCalls, sites: Sites) -> None:
         self._sessions = sessions
+        self._sites = sites
         self._calls = calls
 
     @property
@@ -34,6 +40,7 @@ class SessionViews:
             ("POST", "sessions"): self._start,
             ("POST", "sessions/clear"): self._clear,
             ("GET", "sessions/<id>"): self._show,
+            ("GET", "sessions/<id>/ports"): self._ports,
             ("GET", "sessions/<id>/output"): self._read,
             ("GET", "sessions/<id>/search"): self._search,
             ("POST", "sessions/<id>/input"): self._type,
@@ -56,6 +63,24 @@ class SessionViews:
 
     async def _show(self, request: ApiRequest) -> dict[str, Any]:
         return describe_session(self._find(request.named["id"]))
+
+    async def _ports(self, request: ApiRequest) -> dict[str, Any]:
+        """The ports that a session listens on, each with the path at which a browser sees its site."""
+        session = self._find(request.named["id"])
+        owner = Caller(OWNER, Access(), "page")
+        found = [each for each in await self._sites.of(owner, sees_all=True) if each.started_in == session.id]
+        revocations: int = request.scope["state"]["revocations"]
+        return {
+            "ports": [
+                {
+                    "port": each.port,
+                    "pid": each.listener.pid,
+                    "process": each.listener.program,
+                    "path": f"{PREVIEW_PATH}{self._sites.add_ticket(owner, each, revocations)}/",
+                }
+                for each in found
+            ]
+        }
 
     async def _type(self, request: ApiRequest) -> dict[str, Any]:
         return await self._calls.run("shell_send_input", session_id=request.named["id"], input=request.text("input"))

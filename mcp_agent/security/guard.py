@@ -4,6 +4,8 @@ Nothing answers before it, not even with a 404. It checks in this order: the Hos
 machine, an Origin is our own page or one that the owner allows, the token is valid, a body is JSON and not too large.
 A WebSocket has no token in its head: the wire behind it asks for one in its first message, and we check it.
 
+A preview has a ticket in its path instead of a token; what is behind it looks at that, and has no cookie of ours.
+
 Where OAuth is on, its endpoints are open to everybody and to every web page, and a 401 says where to begin. Where it is
 off, a client that asks for them is told that there are none, and not that it needs the token which it wants to get.
 
@@ -46,6 +48,9 @@ _DISCARD_PAUSE_S = 0.5
 # There are 512 connections; one token may use half of them.
 MOST_REQUESTS_OF_ONE = 256
 _OPEN_PATH = "/health"
+# What programs of a conversation serve: below the one with a ticket in the path, below the other with the token.
+PREVIEW_PATH = "/preview/"
+PROXY_PATH = "/open-terminal/proxy/"
 _JSON = b"application/json"
 _SESSION_HEADER = b"mcp-session-id"
 _BEARER = b"bearer "
@@ -157,7 +162,14 @@ class Guard:
                 self._check_sender(scope, headers)
                 await _answer_probe(send)
                 return
-            principal, limit = self._examine_oauth(scope, headers) if is_oauth else self._examine(scope, headers)
+            principal: Principal | None
+            limit: int | None
+            if is_oauth:
+                principal, limit = self._examine_oauth(scope, headers)
+            elif scope["path"].startswith(PREVIEW_PATH):
+                principal, limit = self._examine_preview(scope, headers)
+            else:
+                principal, limit = self._examine(scope, headers)
         except _Refused as refused:
             if refused.reason is not None:
                 self._report(refused, refused.reason, scope)
@@ -194,7 +206,10 @@ class Guard:
 
         try:
             headers = _index_headers(scope["headers"])
-            self._check_sender(scope, headers)
+            if scope["path"].startswith(PREVIEW_PATH):
+                self._check_host(scope, headers)
+            else:
+                self._check_sender(scope, headers)
         except _Refused as refused:
             if refused.reason is not None:
                 self._report(refused, refused.reason, scope)
@@ -235,6 +250,9 @@ class Guard:
             raise _Refused(415, "a body must not be compressed")
         most = MOST_BODY_BYTES
         content_type = headers.get(b"content-type", b"")
+        if scope["path"].startswith(PROXY_PATH):
+            # A site takes what it takes; the token has shown that it is no form of another page.
+            content_type = _JSON
         if content_type != _JSON and (kind := content_type.split(b";")[0].strip().lower()) != _JSON:
             if kind != _FORM or scope["path"] not in self._uploads:
                 raise _Refused(415, "a body must have the content type application/json")
@@ -249,6 +267,11 @@ class Guard:
         """As `_examine`, for an endpoint of OAuth: only the Host is checked, and the size of a body."""
         self._check_host(scope, headers)
         return None, MOST_OAUTH_BYTES
+
+    def _examine_preview(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[None, int]:
+        """As `_examine`, where the path has a ticket. Pages there have an origin of their own, which has no name."""
+        self._check_host(scope, headers)
+        return None, MOST_BODY_BYTES
 
     def _check_sender(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Raise unless the Host is a name of ours, and an Origin a page that may call."""

@@ -18,6 +18,8 @@ import httptools
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from mcp_agent.security.guard import PREVIEW_PATH, PROXY_PATH
+
 MOST_HEAD_BYTES = 64 * 1024
 MOST_HEAD_S = 10.0
 MOST_CONNECTIONS = 512
@@ -26,8 +28,9 @@ MOST_CONNECTIONS = 512
 _MOST_DRAINED_BYTES = 256 * 1024
 _CHUNK_COST_BYTES = 64
 _LINGER_S = 1.0
-# The path under which a WebSocket is opened; anywhere else a request for one is a request without it.
-WEBSOCKET_PATH = "/open-terminal/api/terminals/"
+# The paths under which a WebSocket is opened; anywhere else a request for one is a request without it.
+TERMINAL_PATH = "/open-terminal/api/terminals/"
+_WEBSOCKET_PATHS = tuple(path.encode() for path in (TERMINAL_PATH, PROXY_PATH, PREVIEW_PATH))
 # The largest message of a WebSocket that is read; a person may paste a long text.
 MOST_MESSAGE_BYTES = 1024 * 1024
 _HEAD_TOO_LARGE = f"the head of a request may have {MOST_HEAD_BYTES} bytes"
@@ -172,9 +175,9 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_websocket(self) -> bool:
-        """Whether the head that was just read asks for a WebSocket at the one path that has them."""
+        """Whether the head that was just read asks for a WebSocket at a path that has them."""
         asks = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in self.headers)
-        return asks and self.parser.get_method() == b"GET" and self.url.startswith(WEBSOCKET_PATH.encode())
+        return asks and self.parser.get_method() == b"GET" and self.url.startswith(_WEBSOCKET_PATHS)
 
     def open_websocket(self) -> None:
         """Hand the connection over to uvicorn's WebSocket protocol. Its head is read, so its bounds have held."""

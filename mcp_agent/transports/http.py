@@ -67,14 +67,15 @@ class TokenRevoked(Exception):
     """The token of a request was revoked while its work was under way."""
 
 
-async def while_connected(scope: Scope, receive: Receive, work: Awaitable[_T]) -> _T:
-    """What `work` gives. The body must have been read.
+async def while_connected(scope: Scope, receive: Receive, work: Awaitable[_T], token: str | None = None) -> _T:
+    """What `work` gives. The body must have been read. `token` names the one that counts, if not the request's.
 
     It is cancelled when the client leaves or its token is revoked: raises ClientLeft or TokenRevoked.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.create_task(wait_until_left(receive))
     state = scope["state"]
-    calls = state["streams"].register_call(principal(scope).name, state["revocations"], working.cancel)
+    name = principal(scope).name if token is None else token
+    calls = state["streams"].register_call(name, state["revocations"], working.cancel)
     try:
         with calls as is_allowed:
             if not is_allowed:

@@ -75,8 +75,8 @@ class SessionManager:
         # Ended sessions that can still be read, oldest first. Also commands whose result names their output file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
-        # Is told of the command of a call that has ended, while its output is still there.
-        self.on_release: Callable[[Session], None] = lambda session: None
+        # Are told of the command of a call that has ended, while its output is still there.
+        self.on_release: list[Callable[[Session], None]] = []
         # There from the first process on.
         self._environment: ChildEnvironment | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -109,6 +109,11 @@ class SessionManager:
     def calls(self) -> list[Session]:
         """The commands of calls that are under way."""
         return list(self._calls)
+
+    @property
+    def tag_prefix(self) -> str:
+        """What the tag of every process of this daemon begins with, before the id of its session."""
+        return f"{self._record.boot}-"
 
     def clean_up(self) -> None:
         """End the processes that earlier daemons left behind when they crashed, and begin our own record.
@@ -200,7 +205,8 @@ class SessionManager:
         self._calls.discard(session)
         self._cancel_timer(session)
         session.captures = {}
-        self.on_release(session)
+        for notify_released in self.on_release:
+            notify_released(session)
         if session.child.has_closed_output:
             session.close()
         else:
@@ -341,7 +347,7 @@ class SessionManager:
                 session.ended_by = "shutdown"
         if every or self._programs or self._environment is not None:
             tree = Tree(
-                process_tree.environment_entry(f"{self._record.boot}-"),
+                process_tree.environment_entry(self.tag_prefix),
                 lambda: [
                     *(child.pid for child in leaders if not child.is_reaped),
                     *(pid for name in self._groups.names() for pid in self._groups.processes(name)),

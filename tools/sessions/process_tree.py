@@ -157,6 +157,23 @@ class Tree:
         return None
 
 
+def tagged(prefix: str) -> dict[int, str]:
+    """Every running process whose tag begins with `prefix`, by its pid, with the rest of its tag."""
+    wanted = environment_entry(prefix)
+    found = {}
+    for entry in _entries():
+        if entry.has_ended or entry.flags & _KERNEL_THREAD:
+            continue
+        try:
+            environment = b"\0" + _environment(entry)
+        except OSError:
+            continue
+        _, has_tag, rest = environment.partition(b"\0" + wanted)
+        if has_tag:
+            found[entry.pid] = rest.partition(b"\0")[0].decode("utf-8", "replace")
+    return found
+
+
 def command_line(member: ProcessId) -> str:
     """The pid of a process and its command line, or its name where it shows none."""
     try:

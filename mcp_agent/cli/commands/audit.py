@@ -216,6 +216,11 @@ def _render_terminal(line: Line) -> str:
     return f"SHELL of a person closed: {whose}, {line.get('typed_bytes')} bytes typed, {line.get('shown_bytes')} shown"
 
 
+def _render_site(line: Line) -> str:
+    whose = f"token {line.get('client')}" + (f", user {line['claimed_user']}" if line.get("claimed_user") else "")
+    return f"SITE on port {line.get('port')} of {line.get('session')} was shown: {whose}"
+
+
 def _render_other(line: Line) -> str:
     return " ".join(f"{key}={_short(value)}" for key, value in line.items() if key not in ("ts", "seq", "boot"))
 
@@ -227,6 +232,7 @@ _EVENTS = {
     "connect": _render_connection,
     "start": _render_start,
     "terminal_closed": _render_terminal,
+    "site_shown": _render_site,
 }
 
 

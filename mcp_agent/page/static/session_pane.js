@@ -9,6 +9,7 @@ import { createTerminal, isComponentThere, LEAVE_HINT } from "./terminal.js";
 const TAIL_BYTES = 256 * 1024;
 const EARLIER_BYTES = 1024 * 1024;
 const LOOK_AGAIN_MS = 3_000;
+const PORTS_EVERY_MS = 5_000;
 
 /**
  * The output of one session, with what a person can do to it. `onClose` is called when they close it.
@@ -22,9 +23,11 @@ export function createPane(session, app, onClose) {
   let unfollow = () => {};
   let isDisposed = false;
   let again;
+  let portsAgain;
   let from = Math.max(session.kept_from, session.output_bytes - TAIL_BYTES, 0);
   const note = h("div", { class: "pane-note", hidden: true });
   const drawer = h("div", { class: "drawer", hidden: true });
+  const ports = h("div", { class: "pane-note row tight", hidden: true, aria: { label: "Ports" } });
   const path = `sessions/${encodeURIComponent(session.id)}`;
   const keyboard = createKeyboard(path, app);
   const leaveHint = h("p", { class: "pane-hint small muted", hidden: !session.pty }, LEAVE_HINT);
@@ -40,7 +43,7 @@ export function createPane(session, app, onClose) {
   const { element, screen, line, paint } = paneFrame(session, {
     actions: [earlier, interrupt, stopButton, search, close],
     onLine: (text) => keyboard.type(text),
-    above: [drawer, note],
+    above: [drawer, note, ports],
     below: [leaveHint],
   });
 
@@ -101,6 +104,23 @@ export function createPane(session, app, onClose) {
     else if (name === "exit") update({ ...current, running: false, exit_code: data.exit_code, signal: data.signal });
   }
 
+  /** Which ports the session listens on, each a link to what it serves there. */
+  async function lookForPorts() {
+    if (isDisposed || !current.running) {
+      ports.hidden = true;
+      return;
+    }
+    if (!document.hidden) {
+      const found = await get(`${path}/ports`).catch(() => ({ ports: [] }));
+      const links = found.ports.map((each) =>
+        h("a", { href: each.path, target: "_blank", rel: "noopener noreferrer", title: each.process }, `:${each.port}`),
+      );
+      ports.hidden = links.length === 0;
+      fill(ports, "Listens on ", links);
+    }
+    portsAgain = setTimeout(lookForPorts, PORTS_EVERY_MS);
+  }
+
   function showEarlier() {
     const before = from;
     from = Math.max(0, from - EARLIER_BYTES);
@@ -155,6 +175,7 @@ export function createPane(session, app, onClose) {
 
   paintHead();
   begin();
+  lookForPorts();
   return {
     element,
     update,
@@ -162,6 +183,7 @@ export function createPane(session, app, onClose) {
     dispose() {
       isDisposed = true;
       clearTimeout(again);
+      clearTimeout(portsAgain);
       unfollow();
       terminal?.dispose();
     },
