@@ -28,6 +28,7 @@ from mcp_agent.transports.session_records import SessionRecords
 from mcp_agent.transports.sse import Sse
 from mcp_agent.transports.streamable import StreamableHttp
 
+TERMINAL_PREFIX = "/open-terminal"
 # A file that a person uploads. It is kept in a temporary file until it is whole.
 MOST_UPLOAD_BYTES = 1024 * 1024 * 1024
 
@@ -122,7 +123,7 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         )
 
     routes = PathTable(plain, patterns)
-    return Guard(
+    guard = Guard(
         routes,
         tokens,
         daemon.streams,
@@ -134,6 +135,32 @@ def http_app(daemon: Daemon, tokens: Tokens) -> ASGIApp:
         uploads={"/open-terminal/files/upload": MOST_UPLOAD_BYTES},
         oauth=oauth,
     )
+    return _BareTerminal(guard)
+
+
+class _BareTerminal:
+    """Takes what Open WebUI asks of a terminal whose URL was given without its path, for what it is.
+
+    Nothing of ours has these paths. Tools do, and there the header says who asks.
+    """
+
+    _PATHS = frozenset(("/ports", "/skills", "/system", "/execute", "/notebooks", "/api/config", "/api/terminals"))
+    _FOLDERS = ("/files/", "/skills/", "/execute/", "/notebooks/", "/proxy/", "/api/terminals/")
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan" and self._is_of_terminal(scope):
+            path, raw = f"{TERMINAL_PREFIX}{scope['path']}", TERMINAL_PREFIX.encode() + scope["raw_path"]
+            scope = {**scope, "path": path, "raw_path": raw}
+        await self._app(scope, receive, send)
+
+    def _is_of_terminal(self, scope: Scope) -> bool:
+        path: str = scope["path"]
+        if path.startswith("/tools/"):
+            return any(name == b"x-user-id" for name, _ in scope["headers"])
+        return path in self._PATHS or path.startswith(self._FOLDERS)
 
 
 class _AtFirstUse:

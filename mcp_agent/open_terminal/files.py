@@ -238,6 +238,9 @@ class Files:
             return path
         return os.path.join(self.folder(request), path)  # noqa: PTH118 - text as it is on the wire
 
+    def can_read(self, request: TerminalRequest) -> bool:
+        return self._gate.allows(request.person.access, "fs_read")
+
     def can_write(self, request: TerminalRequest) -> bool:
         return any(tool.name == "fs_write" for tool in self._gate.visible(request.person.access))
 

@@ -24,6 +24,7 @@ from mcp_agent.open_terminal.files import Files
 from mcp_agent.open_terminal.processes import Processes
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from mcp_agent.open_terminal.searches import Searches
+from mcp_agent.open_terminal.skills import list_skills, read_skill
 from mcp_agent.open_terminal.terminals import Terminals
 from mcp_agent.open_terminal.uploads import upload
 from mcp_agent.previews.sites import Sites
@@ -104,7 +105,7 @@ class OpenTerminal:
 
     async def _answer(self, request: TerminalRequest, parts: list[str]) -> dict[str, Any] | list[Any] | Result:
         files = self._files
-        if not self._has_machine and (parts[0] == "files" or parts[:2] == ["api", "terminals"]):
+        if not self._has_machine and (parts[0] == "files" or parts[:2] in (["api", "terminals"], ["skills", "read"])):
             raise TerminalRefusal(
                 501,
                 "the tools run on other machines, so there are no files and no shell here",
@@ -125,7 +126,10 @@ class OpenTerminal:
             case "GET", ["system"]:
                 return {"prompt": self._prompt(request)}
             case "GET", ["skills"]:
-                return []
+                # Asked for before every answer of a model.
+                return await list_skills(files, request) if self._has_machine and files.can_read(request) else []
+            case "GET", ["skills", "read"]:
+                return await read_skill(files, request)
             case "GET", ["ports"]:
                 return {"ports": await self._ports(request)}
             case "POST", ["files", "display"]:

@@ -30,7 +30,7 @@ _CHUNK_COST_BYTES = 64
 _LINGER_S = 1.0
 # The paths under which a WebSocket is opened; anywhere else a request for one is a request without it.
 TERMINAL_PATH = "/open-terminal/api/terminals/"
-_WEBSOCKET_PATHS = tuple(path.encode() for path in (TERMINAL_PATH, PROXY_PATH, PREVIEW_PATH))
+_WEBSOCKET_PATHS = tuple(path.encode() for path in (TERMINAL_PATH, PROXY_PATH, PREVIEW_PATH, "/api/terminals/"))
 # The largest message of a WebSocket that is read; a person may paste a long text.
 MOST_MESSAGE_BYTES = 1024 * 1024
 _HEAD_TOO_LARGE = f"the head of a request may have {MOST_HEAD_BYTES} bytes"

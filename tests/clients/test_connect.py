@@ -674,3 +674,16 @@ def test_no_diff_shows_a_token_neither_ours_nor_that_of_somebody_else(user: Path
             assert "Bearer …" in done.stdout
             assert not [each for each in (token, "sk-of-somebody", "abcdefgh", "of-an-argument") if each in done.stdout]
     assert "eu" in (user / ".gemini/settings.json").read_text()
+
+
+def test_a_token_that_a_person_has_made_stays_and_the_client_gets_another(user: Path) -> None:
+    """Seen: after `token create open-webui`, as its page says, `connect open-webui --print` left an empty file."""
+    made = _run(user, "token", "create", "open-webui")
+    assert made.returncode == 0, made.stderr
+    printed = [_connect(user, "open-webui", "--print") for _ in range(2)]
+    assert [each.returncode for each in printed] == [0, 0], printed[0].stderr
+    assert json.loads(printed[0].stdout)[0]["key"] == _own_token(user, "open-webui-connect")
+    assert printed[0].stdout == printed[1].stdout
+    listed = _run(user, "token", "list").stdout
+    assert "open-webui\t" in listed
+    assert "open-webui-connect" in listed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import httpx2
+
 from mcp_agent.transports.openapi import operation_ids_for
 from tests.support.daemon import Daemon
 from tests.support.open_terminal import get, run_tool, terminal
@@ -40,3 +42,19 @@ def test_an_id_that_another_tool_has_is_left_to_it() -> None:
     tools = {"fs_write", "fs_patch", "write_file"}
     ids = {"fs_write": "fs_write", "fs_patch": "replace_file_content", "write_file": "write_file"}
     assert operation_ids_for(tools, _KNOWN) == ids
+
+
+async def test_a_url_without_the_path_of_the_terminal_works(shared_daemon: Daemon) -> None:
+    """Seen: people paste the address of the daemon alone."""
+    headers = {"Authorization": f"Bearer {shared_daemon.token}", "X-User-Id": "u-1", "X-Session-Id": "bare"}
+    async with httpx2.AsyncClient(base_url=shared_daemon.url, headers=headers) as page:
+        assert (await page.get("/api/config")).json()["features"]["terminal"] is True
+        assert (await page.get("/files/cwd")).json()["cwd"] == str(shared_daemon.home)
+        ran = await page.post("/tools/shell_exec", json={"command": "echo bare"})
+        assert ran.text.endswith("bare\n")
+        assert [each["command"] for each in (await page.get("/execute")).json()] == ["echo bare"]
+        sent = await page.post("/files/upload", params={"directory": str(shared_daemon.home)}, files={"file": b"x"})
+        assert sent.status_code == 200, sent.text
+        assert (await page.post("/api/terminals")).json()["id"]
+    async with shared_daemon.http() as program:
+        assert (await program.post("/tools/shell_exec", json={"command": "echo bare"})).json()["stdout"] == "bare\n"

@@ -23,6 +23,13 @@ def token_path(config: Config, name: str) -> Path:
     return config.client_tokens_dir / name
 
 
+def free_name(config: Config, name: str) -> str:
+    """`name`, or one made of it where there is a token of that name that `connect` did not make."""
+    other = f"{name}-connect"
+    is_taken = _find(config, name) is not None and _read(token_path(config, name)) is None
+    return other if is_taken or token_path(config, other).exists() else name
+
+
 def valid_token(config: Config, name: str, profile: str | None, form: Form = "auto") -> str | None:
     """The token of the client `name` with that profile; None if there is none that is still accepted."""
     kept, known = _read(token_path(config, name)), _find(config, name)

@@ -292,9 +292,10 @@ def _apply(plan: Plan, verb: str) -> None:
 
 def _revoke_token(client: Client, wanted: ConnectOptions) -> None:
     """Revoke the token that was made for it, if there is one."""
-    if own_tokens.drop_token(wanted.config, wanted.token_name(client.id)):
+    token_name = wanted.token_name(client.id)
+    if own_tokens.drop_token(wanted.config, token_name):
         put_into_force(daemon_client.find(wanted.config))
-        print(f"  revoked the token {wanted.token_name(client.id)}")
+        print(f"  revoked the token {token_name}")
 
 
 def _print(names: list[str], wanted: ConnectOptions) -> CommandReply:

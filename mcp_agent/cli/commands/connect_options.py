@@ -65,7 +65,9 @@ class ConnectOptions(Struct, frozen=True):
         return self.url is None and self.ssh is None
 
     def token_name(self, client: str) -> str:
-        return client if self.name == DEFAULT_NAME else f"{client}-{self.name}"
+        """The name of the token that is made for a client: another where a person has made one of that name."""
+        name = client if self.name == DEFAULT_NAME else f"{client}-{self.name}"
+        return own_tokens.free_name(self.config, name)
 
     def project(self, client: Client) -> Path | None:
         return Path.cwd() if self.is_for_project or client.is_of_project else None
