@@ -52,6 +52,8 @@ _SMALLEST_QUOTA = 0.05
 _GAP_MARKERS: dict[SourceType, float] = {"code": 2.65, "logs": 1.5, "docs": 1.0}
 # The share of the kept tokens that the outline may use: in documents that of the titles, which their readers go by.
 _OUTLINE_SHARES: dict[SourceType, float] = {"code": 0.10, "docs": 0.15}
+# Of a longer log the lines that say most are kept, and no share: a reader of thousands of warnings reads none.
+_MOST_LOG_LINES = 400
 _LOG_REACH = 2
 _LOG_FLOOR = 0.02
 # Titles of reports that fit a question alike, and how many may before none of them is meant.
@@ -114,6 +116,8 @@ def select(
     if max_prune_ratio is None:
         # A failure that another one stands for is no part of what a share is kept of.
         quota = max(quota - int((1.0 - ratio) * np.count_nonzero(parsed.collapsed)), min_keep_lines)
+        if kind == "logs" and collapses:
+            quota = min(quota, max(_MOST_LOG_LINES, min_keep_lines))
     if min_keep_lines > counted:
         return Selection(dropped=(), total_lines=total, source_type=kind, warnings=("constraints_unmet",))
     if quota >= counted:
@@ -128,9 +132,8 @@ def select(
     worth = _worth(parsed, asked, evidence, weights or load_weights())
     must_keep = parsed.protected | (rare_lines(evidence) & ~parsed.collapsed)
     named = _named(parsed.reports, evidence)
-    must_keep |= mark_lines((each for each in named if each.is_short), total) | (
-        mark_lines(named, total) & parsed.tells
-    )
+    must_keep[[line for report in named for line in report.opening]] = True
+    must_keep |= mark_lines(named, total) & parsed.tells
     must_keep[counted:] = True
     if kind in _OUTLINE_SHARES:
         budget_tokens = _OUTLINE_SHARES[kind] * float(lines.tokens.sum()) * quota / counted
@@ -244,7 +247,8 @@ def _named(reports: Sequence[LogReport], evidence: Evidence) -> list[LogReport]:
     for is_line in (False, True):
         candidates = [report for report in reports if (report.first == report.last) is is_line]
         number_of = np.full(evidence.total_lines, -1, dtype=np.int64)
-        number_of[[report.first for report in candidates]] = np.arange(len(candidates))
+        for number, report in enumerate(candidates):
+            number_of[report.first : report.title + 1] = number
         is_title = (number_of[evidence.line] >= 0) & ~evidence.is_kin[evidence.term]
         at, term = number_of[evidence.line[is_title]], evidence.term[is_title]
         fit = np.bincount(at, evidence.weight[term], len(candidates))

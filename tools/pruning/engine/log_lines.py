@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from tools.pruning.engine.records import read_shapes
-from tools.pruning.engine.reports import LogReport, find_reports, mark_lines
+from tools.pruning.engine.reports import NUMBERED, LogReport, end_of_title, find_reports, mark_lines
 from tools.pruning.engine.text_arrays import Bools, Floats, Ints, LineArray, Words, mark, mark_codes, mark_openings
 
 # A line that no program and no document has at its margin: one is enough to tell the output of a tool.
@@ -23,7 +23,8 @@ _BANNER = re.compile(
     r"|error(?:\[E\d{4}\])?: (?:could not compile|aborting due to|test failed)|error\[E\d{4}\]: "
     r"|thread '[^']*' (?:\(\d+\) )?panicked at |test result: (?:ok|FAILED)\.|test \S+ \.\.\. (?:ok|FAILED|ignored)\s*$"
     r"|npm (?:ERR!|error) \S|yarn run v\d|make(?:\[\d+\])?: \*\*\* "
-    r"|> Task :\S+|BUILD (?:FAILED|SUCCESSFUL)\b|FAILURE: Build failed|\[INFO\] -{5,}|Tests run: \d+, Fail"
+    r"|> Task :\S+|BUILD (?:FAILED|SUCCESSFUL)\b|FAILURE: Build failed|\[INFO\] -{5,}"
+    r"|(?:\[\w+\] )?Tests run: \d+, Fail"
     r"|(?:PASS|FAIL) \S+\.[cm]?[jt]sx?\b|Tests: +\d+ (?:failed|passed|skipped)|Test Suites: +\d"
     r"|\d+ examples?, \d+ failures?|\d+ runs, \d+ assertions|FAILURES!\s*$|Tests: \d+, Assertions: \d"
     r"|\d+% tests passed, \d+ tests? failed|Test project /|not ok \d+ - |TAP version \d|ℹ (?:tests|pass|fail) \d"
@@ -42,7 +43,7 @@ _PLACED_PIECES = ("error TS", " error: ")
 _INDENTED_BANNER = re.compile(
     r"\s+(?:\d+ tests? (?:passed|failed)\s*$"
     r"|\d+ (?:passing|failing|pending)\b(?: \(\d+\w+\))?\s*$|(?:Test Files|Tests) {2}\d+ (?:failed|passed)"
-    r"|[✓✔√✕✗✖×✘] \S|\d+:\d+ +(?:error|warning) {2,}\S|\d+/\d+ Test +#\d+: |FAIL {2}\S+)"
+    r"|[✓✔√✕✗✖×✘] \S|\d+:\d+ +(?:error|warning) {2,}\S|\d+/\d+ Test +#\d+: |FAIL {2}\S+|--> \S+:\d+:\d+$)"
 )
 _INDENTED_PIECES = (
     " passing",
@@ -51,6 +52,7 @@ _INDENTED_PIECES = (
     " failed",
     " error  ",
     " Test  ",
+    " --> ",
     "✓ ",
     "✔ ",
     "√ ",
@@ -59,15 +61,18 @@ _INDENTED_PIECES = (
     "× ",
     "✘ ",
 )
-# A line of a log by its look: a time or a level first. Such lines count by their share.
+# A line of a log by its look: a time or a level first, the seconds of a kernel, an address and a time. Such lines count
+# by their share.
 _RECORD = re.compile(
     r"\s*+\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d)"
+    r"|\[ *\d+\.\d{3,6}\] \S|\S+ \S+ \S+ \[\d\d?/[A-Z][a-z]{2}/\d{4}:\d\d:"
     r"|\s*+\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|CRITICAL)\b\]?[: ]"
     r"|Traceback \(most|[E>] {3,}\S|\s+Compiling \S+ v\d|make(?:\[\d+\])?: "
 )
 _VERDICTS = ("PASSED", "FAILED", "SKIPPED")
 _VERDICT = re.compile(rf".*\b(?:{'|'.join(_VERDICTS)})\b")
 _RECORD_SHARE = 0.3
+_LINTED_SHARE = 0.3
 # A log is read as records if it has so many, and more than this share of its lines are.
 _FEW_RECORDS = 100
 _RECORDS_SHARE = 0.6
@@ -77,6 +82,8 @@ _COMPLAINT = re.compile(
     r"Traceback \(most recent call last\)"
     r"|(?:\S+: )*(?:(?:PHP )?[Ff]atal )?(?:(?:error|Error|fatal)\b[:\[]|ERROR\b[:\[ ]) *+[^\s=(]"
 )
+# What linters print, if a text is the output of a command: a place and the code of a rule.
+_LINTED = re.compile(r"\S+:\d+:\d+: [A-Z]{1,6}\d{2,4}:? \S")
 
 _KEY = re.compile(
     r"E$|[E>] {2,}|([_=*#-])\1{2,} .*\w.* \1{2,}\s*$|_ .*\w.* _\s*$|_{3,} .*\w.* _{3,}"
@@ -93,6 +100,8 @@ _KEY = re.compile(
     r"|\s*+(?:[Ee]xpected|[Aa]ctual|[Rr]eceived|left|right|got|want|have|[Cc]aused by)\b(?: value)? *:"
     r"|●|✕|✖|⎯+ .*\w",
 )
+# The end of a build whose records all begin with a level.
+_VERDICT_OF_ALL = re.compile(r"\[\w+\] (?:BUILD [A-Z]+|Tests run: (?!.*Time elapsed))")
 _FRAME = re.compile(
     r"\s+(?:at .+|File \"[^\"]+\", line \d+|❯ .*\S+:\d+:\d+)|\S+\.\w+:\d+: in \w|\s+\d+: 0x|\s+\S+\.go:\d+"
 )
@@ -105,7 +114,6 @@ _DIFF_HEAD = re.compile(
 )
 _DIFF_LINE = re.compile(r"\s*+[-+](?![-+]{2})")
 _NAMED_FAILURE = re.compile(r"\s*+● \S| FAIL {2}\S")
-_NUMBERED = re.compile(r"\s+\d+\) \S")
 _ALARMS = ("error", "exception", "traceback", "fatal", "panic", "critical", "segfault", "assertion")
 _ALARM = re.compile(r"(?i)^err$|fail(?:ed|ure|ures|s|ing)?$|abort(?:ed|ing)?$|errno|denied$|unreachable$|killed$")
 # Every word that is an alarm contains one of these.
@@ -117,9 +125,10 @@ _SUCCESS = re.compile(
 )
 _OPENS_DIFF = mark_codes("+-")
 _LONGEST_LINE = 1000
+# So many lines of the first reports of their kinds are kept whatever they say, and of the others what tells.
+_MOST_OPENING_LINES = 300
 _QUOTED_INDENT = 4
 _DIFF_REACH = 60
-_TITLE_REACH = 6
 _OWN_FRAMES = 8
 _TAIL_LINES = 12
 _TAIL_SCORE, _CONTEXT_SCORE, _KEY_SCORE, _FRAME_SCORE, _LIBRARY_SCORE = 0.5, 0.5, 2.0, 1.0, 0.2
@@ -160,7 +169,12 @@ def is_log(lines: LineArray, embedded: Bools, sample: list[str], *, is_output: b
     records = sum(_RECORD.match(line) is not None or (verdicts and _VERDICT.match(line) is not None) for line in sample)
     if records > _RECORD_SHARE * len(sample):
         return True
-    return is_output and bool(lines.matching(_COMPLAINT, np.flatnonzero(is_margin), _LONGEST_LINE))
+    if not is_output:
+        return False
+    margin = np.flatnonzero(is_margin)
+    return bool(lines.matching(_COMPLAINT, margin, _LONGEST_LINE)) or (
+        len(lines.matching(_LINTED, margin, _LONGEST_LINE)) > _LINTED_SHARE * margin.size
+    )
 
 
 def read_log(lines: LineArray, words: Words, *, keeps_repeated: bool) -> LogLines:
@@ -189,12 +203,12 @@ def read_log(lines: LineArray, words: Words, *, keeps_repeated: bool) -> LogLine
         records = np.array(lines.matching(_RECORD, solid, _LONGEST_LINE), dtype=np.int64)
         if records.size > max(_RECORDS_SHARE * solid.size, _FEW_RECORDS):
             is_rare, is_repeated = read_shapes(lines, records)
-            is_key = (is_key & ~is_repeated) | is_rare
+            is_key = (is_key & ~is_repeated) | is_rare | mark(lines.matching(_VERDICT_OF_ALL, records), total)
             is_alarm &= ~is_repeated
         reports = tuple(find_reports(lines))
         is_key = is_key & ~mark_lines([report for report in reports if report.is_repeated], total)
-        firsts = [each for each in reports if each.is_short and not each.is_repeated]
-        is_key |= mark_lines(firsts, total) & ~is_library
+        openings = [line for report in reports if not report.is_repeated for line in report.opening]
+        is_key |= mark(openings[:_MOST_OPENING_LINES], total) & ~is_library
         is_alarm &= ~mark_lines(reports, total)
     scores = _scores(lines, is_key | is_alarm)
     scores[is_frame] = _FRAME_SCORE
@@ -252,18 +266,9 @@ def _diff_lines(lines: LineArray) -> list[int]:
 
 
 def _titles(lines: LineArray, keys: Ints) -> list[int]:
-    """The further lines of a numbered failure's title, which ends with a colon: suites, then the test."""
-    found: list[int] = []
-    for number in lines.matching(_NUMBERED, keys, _LONGEST_LINE):
-        title: list[int] = []
-        for i in range(number + 1, min(number + 1 + _TITLE_REACH, len(lines))):
-            if lines.is_blank[i] or lines.indent[i] <= lines.indent[number]:
-                break
-            title.append(i)
-            if lines.last[i] == ord(":"):
-                found += title
-                break
-    return found
+    """The further lines of a numbered failure's title: suites, then the test."""
+    numbered = lines.matching(NUMBERED, keys, _LONGEST_LINE)
+    return [line for number in numbered for line in range(number + 1, end_of_title(lines, number) + 1)]
 
 
 def _messages(lines: LineArray, keys: Ints) -> list[int]:

@@ -13,11 +13,18 @@ PYTEST = (
     """\
 _______________________________ test_load_{n} _______________________________
 
+store = Store('/tmp/store_{n}')
+
     def test_load_{n}(store):
 >       got = store.load("k{n}")
 
-test_store.py:{n}: in load
-    raise KeyError(key)
+test_store.py:{n}:
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+
+self = Store('/tmp/store_{n}'), key = 'k{n}'
+
+    def load(self, key):
+>       raise KeyError(key)
 E           KeyError: 'k{n}'
 test_store.py:8: KeyError""",
     """\
@@ -160,6 +167,25 @@ assertion `left == right` failed
 """,
     "failures:\n    tests::large_orders\n\ntest result: FAILED. 60 passed; 186 failed; 0 ignored",
 )
+PANICS = (
+    "failures:\n",
+    """\
+---- tests::reads_{n} stdout ----
+
+thread 'tests::reads_{n}' (27{n}) panicked at src/lib.rs:7:{n}:
+called `Result::unwrap()` on an `Err` value: ParseIntError {{ kind: InvalidDigit }}
+stack backtrace:
+   0: __rustc::rust_begin_unwind
+   1: shop::read_number
+""",
+    """\
+---- tests::large_orders stdout ----
+
+thread 'tests::large_orders' (31) panicked at src/lib.rs:154:87:
+index out of bounds: the len is 0 but the index is 0
+""",
+    "failures:\n    tests::large_orders\n\ntest result: FAILED. 60 passed; 186 failed; 0 ignored",
+)
 RUSTC = (
     "   Compiling demo v0.1.0",
     """\
@@ -246,6 +272,84 @@ org.opentest4j.AssertionFailedError: expected: <60.0> but was: <30.0>
 """,
     "[ERROR] Tests run: 604, Failures: 1, Errors: 0, Skipped: 0\n[INFO] BUILD FAILURE",
 )
+SUREFIRE_2 = (
+    "[INFO] Running shop.CartTest\n[ERROR] Tests run: 186, Failures: 1, Errors: 184, Skipped: 1 <<< FAILURE!",
+    """\
+[ERROR] labelsOrder{n}(shop.CartTest)  Time elapsed: 0 s  <<< ERROR!
+java.lang.NullPointerException: Cannot invoke "String.length()" because "name" is null
+	at shop.CartTest.labelsOrder{n}(CartTest.java:{n})
+""",
+    """\
+[ERROR] large_orders(shop.CartTest)  Time elapsed: 0.26 s  <<< FAILURE!
+java.lang.AssertionError: expected:<60> but was:<30>
+	at shop.CartTest.large_orders(CartTest.java:55)
+""",
+    "[ERROR] Tests run: 604, Failures: 1, Errors: 184, Skipped: 1\n[INFO] BUILD FAILURE",
+)
+MOCHA = (
+    "  40 passing (23ms)\n  186 failing\n",
+    """\
+  {n}) cart
+       reads value {n}:
+     TypeError: Cannot read properties of undefined (reading 'name')
+      at label (cart.mjs:8:54)
+      at Context.<anonymous> (test.mjs:{n}:18)
+""",
+    """\
+  93) cart
+       refuses large orders:
+     SyntaxError: Unexpected end of JSON input
+      at JSON.parse (<anonymous>)
+""",
+    "",
+)
+FLAKE8 = (
+    "",
+    "many.py:{n}:13: E711 comparison to None should be 'if cond is None:'",
+    "many.py:657:5: F821 undefined name 'large_orders'",
+    "",
+)
+RUFF = (
+    "",
+    """\
+F841 Local variable `x{n}` is assigned to but never used
+ --> many.py:{n}:5
+  |
+{n} |     x{n} = 1
+  |     ^^
+  |
+help: Remove assignment to unused variable
+""",
+    """\
+F821 Undefined name `large_orders`
+   --> many.py:658:16
+    |
+658 |         return large_orders
+    |                ^^^^^^^^^^^^
+""",
+    "Found 186 errors.",
+)
+TSC_PRETTY = (
+    "",
+    """\
+x.ts:{n}:7 - error TS2322: Type 'string' is not assignable to type 'number'.
+
+{n} const width{n}: number = name;
+        ~~~~~
+""",
+    """\
+x.ts:202:47 - error TS2551: Property 'large_orders' does not exist on type 'Shop'.
+
+202 return shop.large_orders;
+                ~~~~~~~~~~~~
+
+  x.ts:9:3
+    9   large: number;
+        ~~~~~
+    'large' is declared here.
+""",
+    "Found 186 errors in the same file, starting at: x.ts:1",
+)
 TRACEBACK = (
     "",
     "2026-11-19 04:00:{n:02d} INFO step {n} is done",
@@ -271,19 +375,25 @@ PROGRAMS = {
     "vitest": (VITEST, 0.15),
     "ava": (AVA, 0.15),
     "cargo test": (CARGO_TEST, 0.15),
+    "panics": (PANICS, 0.15),
     "rustc": (RUSTC, 0.35),
     "gcc": (GCC, 0.35),
     "tap": (TAP, 0.25),
     "mypy": (MYPY, 0.35),
     "tsc": (TSC, 0.35),
     "maven": (MAVEN, 0.35),
+    "surefire 2": (SUREFIRE_2, 0.35),
+    "mocha": (MOCHA, 0.15),
+    "flake8": (FLAKE8, 0.35),
+    "ruff": (RUFF, 0.35),
+    "tsc for a terminal": (TSC_PRETTY, 0.35),
     "traceback": (TRACEBACK, 0.35),
 }
 
 
 # In these the many are no failures, or the reports have no names.
 NO_FAILURES = {"maven", "traceback"}
-UNNAMED = {"gcc", "tap"}
+UNNAMED = {"gcc", "tap", "surefire 2"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -296,6 +406,7 @@ def test_the_first_of_each_kind_is_whole_and_what_the_question_names_too(program
     assert other.strip() in shown
     assert after.strip() in shown
     assert len(shown) < most * len(text)
+    assert other.strip() in _focused(text, "why does it fail?")
     if program in NO_FAILURES:
         return
     assert _inner(reports[0]) in shown
@@ -310,6 +421,53 @@ def test_the_first_of_each_kind_is_whole_and_what_the_question_names_too(program
 def _inner(report: str) -> str:
     """Without the rule behind it, or the test behind it that passed."""
     return report.partition("\n\n=====")[0].partition("\nok ")[0].strip()
+
+
+def test_of_a_long_report_the_beginning_is_kept_and_what_tells() -> None:
+    report = """\
+not ok {n} - {name}
+  ---
+  location: 'cart.test.mjs:{n}:3'
+  failureType: 'testCodeFailure'
+  error: |-
+{values}
+    {n} !== 3
+  stack: |-
+    cart.test.mjs:{n}:106
+  ..."""
+    values = "\n".join(f"    'cup {n}'" for n in range(60))
+    reports = [report.format(n=n, name=f"reads value {n}", values=values) for n in range(1, 30)]
+    other = report.format(n=93, name="refuses large orders", values=values.replace("cup", "map"))
+    shown = _focused("\n".join(["TAP version 13", *reports, other, "# fail 30"]), "why does it fail?")
+    assert reports[0][:200] in shown
+    assert other[:200] in shown
+    assert shown.rstrip().endswith("# fail 30")
+
+
+def test_where_a_warning_stands_goes_with_it() -> None:
+    """The function that gcc names above a repeated warning, and the file that it was included from."""
+    report = """\
+{before}part.cpp:{n}:13: warning: comparison of integer expressions [-Wsign-compare]
+  {n} |   if (count < size)
+      |       ~~~~~~^~~~~~"""
+    function = "part.cpp: In function 'int helper_{n}(int, unsigned)':\n"
+    included = "In file included from /usr/include/vector:64,\n                 from part.cpp:3:\n"
+    note = f"{included}/usr/include/bits/vector.h:12:7: note: candidate: 'void push_back(int)'"
+    reports = [report.format(n=n, before=function.format(n=n)) for n in range(1, 400)]
+    error = "part.cpp:900:15: error: no matching function for call to 'push_back(string)'\n  900 | v.push_back(s);"
+    text = "\n".join(["g++ -c part.cpp", *reports, f"{error}\n{note}", *reports, "make: *** [part.o] Error 1", ""])
+    shown = _focused(text, "what is wrong?")
+    assert reports[0] in shown
+    assert f"{error}\n{note}" in shown
+    assert len(shown) < 0.35 * len(text)
+
+
+def test_of_a_very_long_log_no_share_is_kept() -> None:
+    report = "part.cpp:{n}:13: warning: comparison of integer expressions [-Wsign-compare]"
+    text = "\n".join([*(report.format(n=n) for n in range(20_000)), "part.cpp:3:1: error: expected ';'"])
+    shown = _focused(text, "why does it fail?")
+    assert "error: expected ';'" in shown
+    assert len(shown.split("\n")) < 500
 
 
 def test_every_error_stays_where_it_must() -> None:
@@ -341,3 +499,22 @@ def test_a_record_of_a_rare_shape_is_kept_and_repeated_alarms_are_not() -> None:
 def _focused(text: str, question: str) -> str:
     selection = engine.prune(text, question, is_output=True, collapses=True, max_prune_ratio=None, min_keep_lines=20)
     return engine.render_text(text, selection, "prn_1", language="en")
+
+
+ACCESS = '10.9.{n}.7 - - [14/Nov/2026:02:{s:02}:00 +0000] "GET /item/{n} HTTP/1.1" 200 {n} "-" "curl/8.5"'
+KERNEL = "[{n:6}.210000] usb 1-4: new high-speed USB device number {n} using xhci_hcd"
+
+
+@pytest.mark.parametrize(
+    ("record", "rare"),
+    [
+        (ACCESS, '10.9.8.7 - - [14/Nov/2026:02:00:00 +0000] "POST /checkout HTTP/1.1" 502 157 "-" "curl/8.5"'),
+        (KERNEL, "[   456.210000] e1000e 0000:00:1f.6 eth0: NIC Link is Down"),
+    ],
+)
+def test_the_records_of_servers_and_of_the_kernel_are_a_log(record: str, rare: str) -> None:
+    records = [record.format(n=n, s=n % 60) for n in range(1000)]
+    text = "\n".join([*records[:700], rare, *records[700:]])
+    shown = _focused(text, "what went wrong?")
+    assert rare in shown
+    assert len(shown) < 0.3 * len(text)
