@@ -68,11 +68,11 @@ STOP_SESSIONS = argument("--stop-sessions", action="store_true", help="end every
 DRY_RUN = argument("--dry-run", action="store_true", help="show what would change, and change nothing")
 YES = argument("-y", "--yes", action="store_true", help="do not ask")
 _JSON = argument("--json", action="store_true", help="print it as JSON")
-_GATEWAY = argument(
+GATEWAY = argument(
     "--gateway", action="store_true", help="of the gateway of a fleet on this machine, not of the daemon here"
 )
-# Commands about the state of a daemon, which a gateway has, too.
-_OF_GATEWAYS = frozenset(("token", "doctor", "profile", "audit", "tools"))
+# Commands about what a gateway has, too: its process, its policy, its tokens, what it did.
+OF_GATEWAYS = tuple("status stop restart logs open token doctor tools enable disable profile check audit".split())
 
 
 class Command(NamedTuple):
@@ -121,7 +121,7 @@ class Command(NamedTuple):
     def parser(self) -> Parser:
         epilog = "\n".join(["examples:", *(f"  {example}" for example in self.examples)])
         parser = Parser(prog=self.prog, usage=self.usage, description=self.description, epilog=epilog)
-        shared = (_GATEWAY, _JSON) if self.words[0] in _OF_GATEWAYS else (_JSON,)
+        shared = (GATEWAY, _JSON) if self.words[0] in OF_GATEWAYS else (_JSON,)
         for each in (*self.arguments, *shared):
             parser.add_argument(*each.names, **each.details)
         # A group of their own: the help then shows the command's own flags before the shared ones.
@@ -188,11 +188,19 @@ def command(
     return declare
 
 
-def is_confirmed(question: str, *, as_json: bool) -> bool:
-    """Whether the person at the terminal says yes; the end of input is a no. Asked where it is seen with `--json`."""
-    print(f"{question} [Y/n] ", end="", flush=True, file=sys.stderr if as_json else sys.stdout)
+def is_confirmed(question: str, *, as_json: bool, is_final: bool = False) -> bool:
+    """Whether the person at the terminal says yes; the end of input is a no. Asked where it is seen with `--json`.
+
+    To what cannot be taken back (`is_final`), an empty line is a no, too.
+    """
+    print(
+        f"{question} {'[y/N]' if is_final else '[Y/n]'} ",
+        end="",
+        flush=True,
+        file=sys.stderr if as_json else sys.stdout,
+    )
     answer = sys.stdin.readline()
-    return bool(answer) and answer.strip().lower() in ("", "y", "yes")
+    return bool(answer) and answer.strip().lower() in ("y", "yes", *(() if is_final else ("",)))
 
 
 def ask_which(heading: str, rows: Mapping[str, str], *, as_json: bool) -> list[str]:

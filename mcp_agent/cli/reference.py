@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_agent.answers.budget import TEXT_CLIENTS
-from mcp_agent.cli.declaration import Argument, Command
+from mcp_agent.cli.declaration import GATEWAY, OF_GATEWAYS, Argument, Command
 from mcp_agent.cli.main import GROUPS, commands_of, every_command
 from mcp_agent.cli.tables import argument_default, argument_type
 from mcp_agent.settings import DAEMON_SETTINGS, PRUNER_SETTINGS, Setting
@@ -63,7 +63,9 @@ def _commands() -> Iterator[str]:
     yield "3 no daemon runs, or none answers."
     uses = Counter(each for command in every_command() for each in map(_described, command.arguments) if each)
     shared = {line for line, count in uses.items() if count > 1}
-    yield from ("", "Flags of several commands:", "", *sorted(shared))
+    shared.add(_described(GATEWAY))
+    yield from ("", "Flags of several commands:", "", *sorted(shared), "")
+    yield f"`--gateway` is a flag of {', '.join(f'`{name}`' for name in OF_GATEWAYS)}."
     for group, words in GROUPS.items():
         yield from ("", f"## {group}")
         for each in (command for word in words for command in commands_of(word)):

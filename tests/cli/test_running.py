@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
-from tests.support.daemon import Daemon, command, running
+import pytest
+
+from tests.support.daemon import COMMAND, Daemon, command, environment, running
 from tests.support.waiting import eventually_sync
 
 
@@ -62,6 +65,16 @@ def test_logs_are_kept_and_filtered_and_followed(home: Path) -> None:
     # They outlive the daemon.
     assert "registry.rejected" in command(home, "logs", "--since", "1h").stdout
     assert command(home, "logs", "--since", "soon").returncode == 2
+
+
+@pytest.mark.parametrize("answer", ["\n", "no\n", ""])
+def test_only_a_yes_uninstalls(home: Path, answer: str) -> None:
+    assert command(home, "token", "create", "laptop").returncode == 0
+    asked = subprocess.run(
+        [COMMAND, "uninstall"], input=answer, capture_output=True, text=True, env=environment(home), check=False
+    )
+    assert (asked.returncode, "Nothing was removed." in asked.stdout) == (0, True), asked
+    assert "laptop" in command(home, "token", "list").stdout
 
 
 def test_uninstall_says_what_is_where_and_removes_what_we_wrote(home: Path) -> None:

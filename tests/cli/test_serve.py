@@ -212,6 +212,9 @@ def test_a_call_goes_through_the_daemon_and_paths_count_from_here(home: Path) ->
         failed = daemon.cli("call", "fs_read", "path=here/nowhere")
         assert (failed.returncode, failed.stdout) == (1, "")
         assert failed.stderr.startswith(f"[NOT_FOUND] {home / 'here' / 'nowhere'} does not exist\n")
+        for form in ((), ("--json",)):
+            wrong = daemon.cli("call", "fs_read", "path=here/x", "max_bytes=many", *form)
+            assert (wrong.returncode, "INVALID_PARAMS" in wrong.stderr) == (2, True), wrong
         narrowed = daemon.cli("call", "fs_read", "path=here/x", "--profile", "browser-only")
         assert (narrowed.returncode, narrowed.stderr.splitlines()[0]) == (1, "[TOOL_DISABLED] Tool fs_read is disabled")
         assert daemon.cli("call", "shell_exec", "command=pwd").stdout.split()[-1] == str(home)

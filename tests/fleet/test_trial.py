@@ -172,7 +172,16 @@ def test_boxes_are_listed_for_the_gateway_of_this_user(home: Path, tmp_path: Pat
         assert "box_run" in command(home, "tools", "--gateway").stdout
         audited = [json.loads(line) for line in command(home, "audit", "--gateway", "--json").stdout.splitlines()]
         assert "boxes" in {line.get("tool") for line in audited}
-        for words in (("doctor",), ("profile", "list")):
+        status = json.loads(command(home, "status", "--gateway", "--json").stdout)
+        assert status["fleet"]["gateway"] == "main"
+        for words in (
+            ("doctor",),
+            ("profile", "list"),
+            ("disable", "fs_list"),
+            ("enable", "fs_list"),
+            ("check",),
+            ("logs",),
+        ):
             asked = command(home, *words, "--gateway")
             assert asked.returncode == 0, asked.stderr
 

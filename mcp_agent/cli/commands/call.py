@@ -23,6 +23,7 @@ from mcp_agent.security import auth_tokens
 from registry.gate import Access
 from registry.user_error import UsageError
 from tools.files.paths import to_wire
+from tools.kit.errors import InvalidParams
 
 
 @command(
@@ -52,7 +53,13 @@ def call(options: Namespace) -> CommandReply:
         answer = found or _call_in_process(config, options.tool, arguments, form)
     text, is_error = answer
     print(text, file=sys.stderr if is_error else sys.stdout)
-    return CommandReply(None, int(is_error))
+    return CommandReply(None, _exit_code(text, form) if is_error else 0)
+
+
+def _exit_code(error: str, form: str) -> int:
+    """2 for arguments that the tool does not take, which were typed wrong; 1 for what failed."""
+    code = orjson.loads(error).get("error", {}).get("code") if form == "json" else error[1:].partition("]")[0]
+    return 2 if code == InvalidParams.code else 1
 
 
 def _from_here(daemon: RunningDaemon, config: Config, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

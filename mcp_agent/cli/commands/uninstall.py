@@ -53,7 +53,9 @@ def uninstall(options: Namespace) -> CommandReply:
     facts = {"places": places, "kept": kept, "removed": False}
     if not any(places.values()):
         print("Nothing of mcp-agent is left but the program.")
-    elif options.dry_run or not (options.yes or is_confirmed("Remove all of this?", as_json=options.json)):
+    elif options.dry_run or not (
+        options.yes or is_confirmed("Remove all of this?", as_json=options.json, is_final=True)
+    ):
         print("Nothing was removed.")
         return CommandReply(facts)
     else:
