@@ -160,3 +160,13 @@ async def test_a_restart_under_two_open_pages_leaves_no_gap(browser: Browser, ho
                     await window.page.locator('body[data-connection="live"]').wait_for()
                 await expect(one.page.locator(".log-row")).to_have_count(4)
                 await expect(two.page.get_by_role("switch", name="fs_read in Changed meanwhile")).to_be_visible()
+
+
+async def test_on_a_phone_the_choice_of_the_machine_stays_in_its_card(browser: Browser, shared_daemon: Daemon) -> None:
+    async with opened(browser, shared_daemon, viewport={"width": 360, "height": 700}) as window:
+        await window.view("connect")
+        choice = window.page.get_by_role("group", name="Where the client is")
+        card = window.page.locator(".card", has=choice)
+        inner, outer = await choice.bounding_box(), await card.bounding_box()
+        assert inner is not None and outer is not None
+        assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
