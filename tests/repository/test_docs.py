@@ -95,7 +95,11 @@ def test_the_json_of_a_page_is_json(page: Path) -> None:
         json.loads(text)
 
 
-@pytest.mark.parametrize("page", [*_PAGES, _README, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [*_PAGES, _README, ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("examples/**/*.md"))],
+    ids=lambda page: page.name,
+)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     broken = [
         f"{link}#{place}"
