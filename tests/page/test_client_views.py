@@ -168,5 +168,6 @@ async def test_on_a_phone_the_choice_of_the_machine_stays_in_its_card(browser: B
         choice = window.page.get_by_role("group", name="Where the client is")
         card = window.page.locator(".card", has=choice)
         inner, outer = await choice.bounding_box(), await card.bounding_box()
-        assert inner is not None and outer is not None
+        assert inner is not None
+        assert outer is not None
         assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
