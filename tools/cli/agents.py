@@ -164,9 +164,8 @@ class Agents:
 
     def _link(self, ctx: ToolContext, before: Link | None, **facts: Any) -> Link:
         """A new link in the place of the last one, in the same session. Of too many, the oldest is forgotten."""
-        known = self.link_of(ctx.origin) or before
-        session_id = known.session_id if known else str(uuid.uuid4())
-        link = Link(secrets.token_hex(8), ctx.owner, session_id=session_id, **facts)
+        last = self.link_of(ctx.origin) or before
+        link = Link(secrets.token_hex(8), ctx.owner, session_id=last.session_id if last else str(uuid.uuid4()), **facts)
         self._links[link.handle] = link
         if ctx.origin.conversation:
             self._last.pop(ctx.origin.conversation, None)
