@@ -57,6 +57,28 @@ async def test_a_command_is_shown_as_the_log_has_it_and_found_by_the_filter(brow
         await expect(rows.locator(".log-subject")).to_have_text(["printf … <18 chars>"])
 
 
+async def test_a_search_is_shown_by_its_place_and_of_a_long_path_the_end_is_in_sight(
+    browser: Browser, daemon: Daemon, tmp_path: Path
+) -> None:
+    folder = tmp_path.joinpath(*(f"a folder with a long name {number}" for number in range(4)))
+    folder.mkdir(parents=True)
+    async with daemon.http() as client, opened(browser, daemon) as window:
+        await client.post("/tools/fs_grep", json={"base": str(folder), "pattern": "x"})
+        await window.view("activity")
+        subject = window.page.locator(".log-row .log-subject")
+        await expect(subject).to_have_text(str(folder))
+        last, box = await subject.evaluate(
+            """(cell) => {
+                const text = cell.querySelector("bdi").firstChild;
+                const range = document.createRange();
+                range.setStart(text, text.length - 1);
+                range.setEnd(text, text.length);
+                return [range.getBoundingClientRect().right, cell.getBoundingClientRect().right];
+            }"""
+        )
+        assert last <= box + 1
+
+
 async def test_a_policy_change_and_a_refused_login_are_events(browser: Browser, daemon: Daemon) -> None:
     async with opened(browser, daemon) as window:
         await window.view("activity")

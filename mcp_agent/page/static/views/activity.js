@@ -7,6 +7,8 @@ import * as format from "../format.js";
 import { plot } from "../plots.js";
 import { lineKey } from "../store.js";
 
+// The arguments that say what a call was about, the most telling first.
+const SUBJECTS = ["path", "file_path", "base", "command", "cmd", "from", "session_id", "ref", "cwd", "pattern"];
 const ROW = 44;
 const EXTRA_ROWS = 12;
 const PLOTS_EVERY_MS = 5_000;
@@ -171,7 +173,7 @@ function mount(root, app) {
           { class: `log-tool ${isCall ? "mono" : ""} clip` },
           isCall ? line.tool : (EVENTS[line.event] ?? line.event),
         ),
-        h("span", { class: "log-subject mono small clip", title: subject(line) }, subject(line)),
+        subjectCell(subject(line)),
         h(
           "span",
           { class: "log-who clip muted" },
@@ -361,8 +363,14 @@ function mount(root, app) {
 /** What a call was about: its path or command, as the audit log has it, or the first of its other texts. */
 function subject(line) {
   const args = line.args ?? {};
-  const text = args.path ?? args.command ?? args.cmd ?? args.from ?? args.session_id ?? args.pattern ?? line.path ?? "";
+  const text = SUBJECTS.map((name) => args[name]).find((value) => value !== undefined) ?? line.path ?? "";
   return args.to === undefined ? String(text) : `${text} → ${args.to}`;
+}
+
+/** Of a path that is too long its end is shown: that has the name of the file. */
+function subjectCell(text) {
+  const side = text.startsWith("/") ? "clip-start" : "";
+  return h("span", { class: `log-subject mono small clip ${side}`, title: text }, h("bdi", {}, text));
 }
 
 function pretty(text) {
