@@ -15,7 +15,7 @@ from registry.catalog import discover
 from tests.cli.conftest import Run, Said
 from tests.support.daemon import COMMAND, environment
 from tests.support.waiting import PATIENCE_S
-from tools.files.revisions import rev_of_bytes
+from tools.files.revisions import rev_of_bytes, short_rev
 
 
 def test_a_category_that_is_on_with_nothing_in_it_is_told(run: Run, tools_json: Path) -> None:
@@ -195,7 +195,9 @@ def test_profiles_are_listed_shown_and_chosen(run: Run, tools_json: Path) -> Non
 def test_a_call_gives_text_or_json(run: Run, home: Path) -> None:
     (home / "x y").write_text("one\n")
     rev = rev_of_bytes(b"one\n")
-    assert run("call", "fs_read", "path=x y") == Said(0, f"{home / 'x y'} · 4 bytes · rev {rev}\none\n\n", "")
+    assert run("call", "fs_read", "path=x y") == Said(
+        0, f"{home / 'x y'} · 4 bytes · rev {short_rev(rev)}\none\n\n", ""
+    )
     said = run("call", "fs_read", "path=x y", "max_bytes=2", "--json")
     expected = {"path": str(home / "x y"), "content": "on", "truncated": True, "size": 4, "next_line": 1, "rev": rev}
     assert (said.code, json.loads(said.out)) == (0, expected)

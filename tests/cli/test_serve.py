@@ -18,7 +18,7 @@ from tests.support.daemon import COMMAND, Daemon, command, environment, running
 from tests.support.pruner_http import PRUNER
 from tests.support.raw import request
 from tests.support.waiting import PATIENCE_S, eventually_sync
-from tools.files.revisions import rev_of_bytes
+from tools.files.revisions import rev_of_bytes, short_rev
 
 
 def _status(daemon: Daemon) -> Any:
@@ -206,7 +206,7 @@ def test_a_call_goes_through_the_daemon_and_paths_count_from_here(home: Path) ->
     with running(home, cwd=Path("/")) as daemon:
         assert (
             daemon.cli("call", "fs_read", "path=here/x").stdout
-            == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+            == f"{home / 'here' / 'x'} · 3 bytes · rev {short_rev(rev_of_bytes(b'one'))}\none\n"
         )
         assert json.loads(daemon.cli("call", "fs_read", "path=here/x", "--json").stdout)["content"] == "one"
         failed = daemon.cli("call", "fs_read", "path=here/nowhere")
@@ -223,7 +223,7 @@ def test_a_call_goes_through_the_daemon_and_paths_count_from_here(home: Path) ->
         assert (unknown.returncode, unknown.stderr) == (2, "mcp-agent: Unknown tool: fs_raed (did you mean fs_read?)\n")
         # A tools.json of its own is not what the daemon goes by.
         own = command(home, "call", "fs_read", "path=here/x", "--tools-file", str(home / "own.json"))
-        assert own.stdout == f"{home / 'here' / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+        assert own.stdout == f"{home / 'here' / 'x'} · 3 bytes · rev {short_rev(rev_of_bytes(b'one'))}\none\n"
 
 
 def test_a_daemon_that_was_killed_is_not_waited_for(home: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_daemon_that_was_killed_is_not_waited_for(home: Path) -> None:
         (home / "x").write_text("one")
         assert (
             daemon.cli("call", "fs_read", "path=x").stdout
-            == f"{home / 'x'} · 3 bytes · rev {rev_of_bytes(b'one')}\none\n"
+            == f"{home / 'x'} · 3 bytes · rev {short_rev(rev_of_bytes(b'one'))}\none\n"
         )
         assert daemon.cli("disable", "fs_read").stdout.startswith("fs_read is off in the profile default\n")
 

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support.daemon import COMMAND, EVERY_TOOL, Daemon, environment
 from tests.support.peers import official
 from tests.support.waiting import PATIENCE_S
-from tools.files.revisions import rev_of_bytes
+from tools.files.revisions import rev_of_bytes, short_rev
 
 _ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -71,7 +71,7 @@ async def test_claude_code_is_given_text_and_nothing_twice(daemon: Daemon, tmp_p
     assert result.structured_content is None
     rev = rev_of_bytes(b'say "hi"\n')
     assert [block.model_dump(include={"text"}) for block in result.content] == [
-        {"text": f'{tmp_path / "a.txt"} · 9 bytes · rev {rev}\nsay "hi"\n'}
+        {"text": f'{tmp_path / "a.txt"} · 9 bytes · rev {short_rev(rev)}\nsay "hi"\n'}
     ]
 
 
@@ -107,7 +107,9 @@ async def test_open_webui_gets_text_by_the_header_of_its_connection(daemon: Daem
         )
     result = answer.json()["result"]
     assert result == {
-        "content": [{"type": "text", "text": f"{tmp_path / 'a.txt'} · 1 bytes · rev {rev_of_bytes(b'x')}\nx"}],
+        "content": [
+            {"type": "text", "text": f"{tmp_path / 'a.txt'} · 1 bytes · rev {short_rev(rev_of_bytes(b'x'))}\nx"}
+        ],
         "isError": False,
     }
 

@@ -23,6 +23,8 @@ _KEPT_TOTAL_BYTES = 16 * 1024 * 1024
 _MOST_KEPT = 2_000
 _KEPT_REVS = 4
 _DIFF_CHARS = 6_000
+# As many of its characters tell the revisions of one file apart, and cost a model fewer tokens.
+_SHORT_CHARS = 8
 
 
 def rev_of_bytes(data: bytes) -> str:
@@ -33,6 +35,16 @@ def rev_of_status(status: os.stat_result) -> str:
     """The revision of a file that is too large to be read for it: any write changes its times."""
     facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return "s" + blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+
+
+def short_rev(rev: str) -> str:
+    """A revision as a model is shown it."""
+    return rev[:_SHORT_CHARS]
+
+
+def _is_rev(asked: str, rev: str) -> bool:
+    """Whether `asked` is a revision, whole or short."""
+    return rev == asked or (len(asked) >= _SHORT_CHARS and rev.startswith(asked))
 
 
 def rev_of_open(descriptor: int) -> tuple[str, bytes | None]:
@@ -93,7 +105,7 @@ class Revs:
             if at != -1 and (diff := diff_texts(seen, now, limit_chars=_DIFF_CHARS)):
                 first = seen.count("\n", 0, at) + 1
                 around = _hunks_at(diff, first, first + wanted.count("\n"))
-                return f"changed since rev {rev}:\n{around}" if around else None
+                return f"changed since rev {short_rev(rev)}:\n{around}" if around else None
         return None
 
     def check_file(self, if_rev: str, path: Path, shown: str) -> None:
@@ -104,10 +116,11 @@ class Revs:
     def check(self, if_rev: str, descriptor: int, shown: str) -> None:
         """Raise StaleRev, with a diff where the seen text is still known, unless the open file is at `if_rev`."""
         rev, data = rev_of_open(descriptor)
-        if rev == if_rev:
+        if _is_rev(if_rev, rev):
             return
         fields: dict[str, str] = {"rev": rev}
-        seen = self._texts.get(if_rev)
+        with self._lock:
+            seen = next((text for known, text in self._texts.items() if _is_rev(if_rev, known)), None)
         if seen is not None and data is not None and len(data) <= _KEPT_BYTES:
             fields["diff"] = _diff(seen, data, shown)
             self.hand_out(rev, data)

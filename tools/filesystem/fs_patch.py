@@ -9,7 +9,7 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.files import disk
 from tools.files.paths import to_wire
-from tools.files.revisions import HASHED_BYTES, rev_of_status
+from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import ChangeResult
@@ -46,7 +46,7 @@ class Patched(ChangeResult, frozen=True):
             ]
             header = " · ".join([self.path, f"dry run, {what} would apply", *missed, *(self.notes or [])])
             return f"{header}\n{self.diff or ''}"
-        rev = [f"rev {self.rev}"] if self.rev else []
+        rev = [f"rev {short_rev(self.rev)}"] if self.rev else []
         undo = [self.undo_note] if self.undo_id or self.why else []
         encoding = [f"in {self.encoding}"] if self.encoding else []
         header = " · ".join([f"{self.path}: {self._where}", *(self.notes or []), *encoding, *rev, *undo])

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.files import image_worker, images
 from tools.files.disk import read_up_to
-from tools.files.revisions import HASHED_BYTES, rev_of_status
+from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
 from tools.files.text import LOOK_AHEAD_BYTES, UTF_8, decode, refuse_later_binary
 from tools.filesystem.fs_read_range import LineRange, read_lines
@@ -52,7 +52,7 @@ class FileText(Result, frozen=True):
         shown = f"{self.size} bytes"
         if self.truncated:
             shown = f"the start of {self.size} bytes; go on with {self._next_call}"
-        notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
+        notes = [note for note in (self.encoding, f"rev {short_rev(self.rev)}" if self.rev else None) if note]
         return " · ".join([self.path, shown, *notes])
 
     def summary(self) -> str:
@@ -97,7 +97,7 @@ class FileImage(Result, frozen=True):
         kind = self.media_type.rpartition("/")[2].upper()
         facts = [self.path, f"{kind} image of {self.width} × {self.height} pixels", f"{self.size} bytes"]
         facts += [f"scaled down to {self.scaled_to}"] if self.scaled_to else []
-        return " · ".join([*facts, *([f"rev {self.rev}"] if self.rev else [])])
+        return " · ".join([*facts, *([f"rev {short_rev(self.rev)}"] if self.rev else [])])
 
     @property
     def body(self) -> Body:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tools.context import ToolContext
 from tools.files import disk, utf8
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
-from tools.files.revisions import HASHED_BYTES, rev_of_open
+from tools.files.revisions import HASHED_BYTES, rev_of_open, short_rev
 from tools.files.sources import open_source
 from tools.files.text import (
     HEAD_BYTES,
@@ -59,7 +59,7 @@ class LineRange(Result, frozen=True):
             header += f" · from byte {self.start_byte}"
         if self.truncated:
             header += f" · cut; go on with {self._next_place}"
-        notes = [note for note in (self.encoding, f"rev {self.rev}" if self.rev else None) if note]
+        notes = [note for note in (self.encoding, f"rev {short_rev(self.rev)}" if self.rev else None) if note]
         return " · ".join([header, *notes])
 
     def summary(self) -> str:

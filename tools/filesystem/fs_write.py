@@ -10,7 +10,7 @@ from tools.context import ToolContext
 from tools.files import disk
 from tools.files.exact import exact_descriptor
 from tools.files.paths import to_wire
-from tools.files.revisions import HASHED_BYTES, rev_of_open
+from tools.files.revisions import HASHED_BYTES, rev_of_open, short_rev
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import ChangeResult, make_parents
@@ -39,7 +39,7 @@ class WrittenFile(ChangeResult, frozen=True):
             f"{self.bytes_written} {what}",
             *(self.notes or []),
             self.encoding,
-            f"rev {self.rev}" if self.rev else None,
+            f"rev {short_rev(self.rev)}" if self.rev else None,
         ]
         return " · ".join([self.path, *(note for note in notes if note), self.undo_note])
 

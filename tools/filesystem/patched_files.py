@@ -15,7 +15,7 @@ from tools.context import ToolContext
 from tools.files import disk
 from tools.files.diffs import diff_regions
 from tools.files.paths import to_wire
-from tools.files.revisions import HASHED_BYTES, rev_of_status
+from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, detect_encoding, showable
 from tools.filesystem.changes import ChangeResult, make_parents, resolve_name
@@ -405,7 +405,7 @@ def _result(ctx: ToolContext, done: list[_Done], receipt: Receipt, *, dry_run: b
         else:
             what = f"{file.shown}: {each.kind}"
         encoding = [f"in {file.encoding.name}"] if file.encoding.name != UTF_8.name else []
-        lines.append(" · ".join([what, *each.notes, *encoding, *([f"rev {rev}"] if rev else [])]))
+        lines.append(" · ".join([what, *each.notes, *encoding, *([f"rev {short_rev(rev)}"] if rev else [])]))
         diff = each.diff if shows_diff or not ctx.is_for_model else each.brief
         if diff:
             lines.append(diff.rstrip("\n"))

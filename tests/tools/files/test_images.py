@@ -19,6 +19,7 @@ from tools.context import Cancelled, ToolContext
 from tools.files import image_worker
 from tools.files.images import ImageScaler
 from tools.files.paths import OpenPaths
+from tools.files.revisions import short_rev
 from tools.filesystem.fs_read import FileImage, FileText, fs_read
 from tools.kit.errors import Busy, IsBinary, TooLarge
 
@@ -54,7 +55,7 @@ def test_a_picture_is_told_by_its_bytes_whatever_its_name(tmp_path: Path, kind: 
     text, image = sent.blocks
     assert text == {"type": "text", "text": result.render()}
     assert image == {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": _KINDS[kind]}
-    assert f"image of 40 × 30 pixels · {len(data)} bytes · rev {result.rev}" in result.render()
+    assert f"image of 40 × 30 pixels · {len(data)} bytes · rev {short_rev(result.rev or '')}" in result.render()
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])

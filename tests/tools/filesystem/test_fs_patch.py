@@ -351,3 +351,16 @@ async def test_an_expected_count_holds_in_a_large_file_behind_other_operations(
     done = await patch_on_the_wire(shared_daemon, path, renamed, first("pin", 3), by_regex)
     assert done["operations_applied"] == 3
     assert path.read_text() == before.replace("needle", "pin").replace("pin", "z", 1).replace("five 5", "six")
+
+
+def test_a_model_is_shown_a_short_rev_and_may_pass_it(bench: Bench) -> None:
+    path = bench.file("a", "one\n")
+    rev = bench.tell("fs_read", path="a").split("rev ")[1].split("\n")[0]
+    assert len(rev) == 8
+    assert f"[STALE_REV] {path} has changed" in bench.tell(
+        "fs_patch", path="a", old_string="one", new_string="", if_rev=rev[:7]
+    )
+    assert "line 1 changed" in bench.tell("fs_patch", path="a", old_string="one", new_string="two", if_rev=rev)
+    stale = bench.error("fs_write", path="a", content="three\n", if_rev=rev)
+    assert (stale.code, stale.fields["diff"]) == ("STALE_REV", "@@ -1 +1 @@\n-one\n+two\n")
+    bench.call("fs_write", path="a", content="three\n", if_rev=stale.fields["rev"])

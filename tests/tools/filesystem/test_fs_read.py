@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.support.daemon import as_nobody
 from tools.context import ToolContext
 from tools.files.paths import OpenPaths
+from tools.files.revisions import short_rev
 from tools.files.text import LOOK_AHEAD_BYTES, decode
 from tools.filesystem.fs_read import fs_read
 from tools.kit.errors import (
@@ -223,7 +224,7 @@ def test_a_reading_renders_as_a_header_and_the_raw_text(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("one\ntwo\n")
     ctx = ToolContext("a-call", OpenPaths(tmp_path))
     whole = fs_read.function(ctx, path="x", max_bytes=100)
-    assert whole.render() == f"{tmp_path / 'x'} · 8 bytes · rev {whole.rev}\none\ntwo\n"
+    assert whole.render() == f"{tmp_path / 'x'} · 8 bytes · rev {short_rev(whole.rev)}\none\ntwo\n"
     cut = fs_read.function(ctx, path="x", max_bytes=3).render()
-    told = f"{tmp_path / 'x'} · the start of 8 bytes; go on with fs_read_range from line 1 · rev {whole.rev}"
+    told = f"{tmp_path / 'x'} · the start of 8 bytes; go on with fs_read_range from line 1 · rev {short_rev(whole.rev)}"
     assert cut == f"{told}\none"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.bench import Bench
 from tools.filesystem.patch.lenient import guess
+from tools.filesystem.patch.merge import merge
 
 GO = (
     'package a\n\nfunc one() {\n\tif x {\n\t\treturn "a\\n"\n\t}\n}\n\nfunc two() {\n\tif y {\n\t\treturn "b"\n\t}\n}\n'
@@ -36,7 +37,7 @@ def edit(bench: Bench, old: str, new: str, **more: Any) -> str:
 def test_a_receipt_says_where_and_no_more(bench: Bench, old: str, new: str, told: str) -> None:
     path = bench.file("a", "def b:\n    return 1\n\na = 0\n")
     receipt = edit(bench, old, new)
-    assert re.fullmatch(rf"{path}: {re.escape(told)} · rev \w{{16}} · undo \w+", receipt), receipt
+    assert re.fullmatch(rf"{path}: {re.escape(told)} · rev \w{{8}} · undo \w+", receipt), receipt
 
 
 def test_a_receipt_has_a_diff_where_it_says_more_or_is_asked_for(bench: Bench) -> None:
@@ -103,6 +104,84 @@ def test_an_edit_that_can_mean_one_place_is_made(
     ],
 )
 def test_an_edit_that_can_mean_none_or_several_is_refused(bench: Bench, text: str, old: str, new: str) -> None:
+    path = bench.file("a", text)
+    assert edit(bench, old, new).startswith("[NO_MATCH]")
+    assert path.read_text() == text
+
+
+SHOP = (
+    "def price(item, tax):\n    # The sum of all.\n    total = item.price * item.count\n    total += tax\n"
+    "    return total\n\ndef name(item):\n    return item.name\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "result", "first"),
+    [
+        # A comment that is worded otherwise in the file stays.
+        (
+            "def price(item, tax):\n    # The sum of it all.\n    total = item.price * item.count\n    total += tax\n",
+            "def price(item, tax):\n    # The sum of it all.\n    total = item.price * item.count\n    total -= tax\n",
+            SHOP.replace("+=", "-="),
+            "# The sum of all.",
+        ),
+        # One line, of which the file has another word than the caller thinks, and gets another one.
+        (
+            "    # The sum of all.\n    total = item.cost * item.count\n    total += tax\n    return total\n",
+            "    # The sum of all.\n    total = item.cost * item.number\n    total += tax\n    return total\n",
+            SHOP.replace("item.count", "item.number"),
+            "total = item.price * item.count",
+        ),
+        # A line that is already as the edit wants it, and one that is not.
+        (
+            "def price(item, taxes):\n    # The sum of all.\n    total = item.price * item.count\n    total += tax\n",
+            "def price(item, tax):\n    # The sum of all.\n    total = item.price * item.count\n    total += tax / 2\n",
+            SHOP.replace("+= tax", "+= tax / 2"),
+            "def price(item, tax):",
+        ),
+        # New lines before one that is worded otherwise.
+        (
+            "    total += tax\n    return total\n\ndef names(item):",
+            "    total += tax\n    return total\n\ndef count(item):\n    return item.count\n\ndef names(item):",
+            SHOP.replace("def name", "def count(item):\n    return item.count\n\ndef name"),
+            "def name(item):",
+        ),
+    ],
+)
+def test_an_edit_beside_lines_that_are_worded_otherwise_is_made(
+    bench: Bench, old: str, new: str, result: str, first: str
+) -> None:
+    path = bench.file("a", SHOP)
+    told = edit(bench, old, new)
+    assert path.read_text() == result, told
+    assert f" · other words there (first: {first!r}) ignored · " in told
+    assert "\n@@ " in told
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        # The edit is about the words that are other in the file.
+        (
+            SHOP,
+            "total = item.cost * item.count\n    total += tax\n    return",
+            "total = 0\n    total += tax\n    return",
+        ),
+        (SHOP, "count\n    total += taxes\n    return total\n\n", "count\n    return total\n\n"),
+        # Lines behind one that is other may belong to another one.
+        (
+            SHOP,
+            "    # The sum of all.\n    total = item.price * item.number\n    total += tax\n",
+            "    # The sum of all.\n    total = item.price * item.number\n    total *= 2\n    total += tax\n",
+        ),
+        # Lines were put between, or most are other.
+        (SHOP, "    # The sum of all.\n    total += tax\n    return total\n", "    # The sum.\n    total += tax\n"),
+        (SHOP, "def cost(it):\n    # It.\n    total += tax\n    return sum\n", "def cost(it):\n    return 1\n"),
+        # It may mean either of two places.
+        (SHOP + SHOP, SHOP.replace("of all", "of it all"), SHOP.replace("of all", "of it all").replace("+=", "-=")),
+    ],
+)
+def test_an_edit_about_lines_that_are_worded_otherwise_is_refused(bench: Bench, text: str, old: str, new: str) -> None:
     path = bench.file("a", text)
     assert edit(bench, old, new).startswith("[NO_MATCH]")
     assert path.read_text() == text
@@ -177,6 +256,7 @@ def test_lines_that_are_almost_alike_end_in_a_refusal_and_not_in_a_wait() -> Non
     text = ("  x\n" * 999 + "y\n") * 200
     began = time.process_time()
     assert guess(text, "x\n" * 1_000, "z\n") is None
+    assert merge(text, "x\n" * 280 + "w\n", "z\n") is None
     assert time.process_time() - began < 20
 
 
@@ -200,3 +280,24 @@ def test_a_guess_touches_only_the_place_and_only_if_there_is_one(
     keys = [line.strip() for line in text.split("\n") if line.strip()]
     wanted = [line.strip() for line in block if line.strip()]
     assert sum(keys[at : at + len(wanted)] == wanted for at in range(len(keys))) >= 1
+
+
+@given(
+    _LINES, st.lists(st.sampled_from(["total = a + b", "return total", "x = f(a, b)"]), min_size=3), _LINES, st.data()
+)
+def test_a_merge_leaves_what_is_other_in_the_file(
+    before: list[str], block: list[str], behind: list[str], data: st.DataObject
+) -> None:
+    """Whichever word of a line is another one: the line stays, and what the edit changes is changed once."""
+    at, changed = (data.draw(st.integers(0, len(block) - 1)) for _ in range(2))
+    there = [*block]
+    there[at] = f"{there[at]}  # kept"
+    text = "\n".join([*before, *there, *behind, "end"])
+    old, new = "\n".join(block), "\n".join([*block[:changed], "made", *block[changed + 1 :]])
+    found = merge(text, old, new)
+    if found is None:
+        return
+    assert at != changed
+    result = text[: found.start] + found.put + text[found.end :]
+    expected = [*there[:changed], "made", *there[changed + 1 :]]
+    assert result == "\n".join([*before, *expected, *behind, "end"])

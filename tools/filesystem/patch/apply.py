@@ -14,6 +14,7 @@ from tools.files import disk
 from tools.files.diffs import Region, common_ends, diff_regions
 from tools.files.text import Encoding, binary, showable
 from tools.filesystem.patch.lenient import guess
+from tools.filesystem.patch.merge import merge
 from tools.filesystem.patch.nearest import enclosing, nearest
 from tools.filesystem.patch.operations import (
     Step,
@@ -372,7 +373,7 @@ class Patch(Struct, eq=False):
             task.count, task.is_done = 1, True
             task.made_at = 1 + text.count("\n", 0, text.find(put))
             return []
-        found = guess(text, step.wanted, put)
+        found = guess(text, step.wanted, put) or merge(text, step.wanted, put)
         if found is None:
             task.problem = self._no_match(task, text)
             return []

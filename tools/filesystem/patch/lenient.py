@@ -199,11 +199,11 @@ class FileLines:
     def replace(self, edit: LineEdit, place: _Place) -> Guess | None:
         """What becomes of the file at a place. What the edit leaves as it is, is copied from there."""
         pairs = [(old, at) for old, at in zip(edit.old, place, strict=True) if at is not None]
-        indent = _Indent([(_indent(old), _indent(self.lines[at]), at) for old, at in pairs if old.strip()])
+        indent = _Indent([(indent_of(old), indent_of(self.lines[at]), at) for old, at in pairs if old.strip()])
         first, end = pairs[0][1], pairs[-1][1] + 1
         put: list[str] = []
         copied = -1
-        for a, b, c, d in _changes(edit.old, edit.new):
+        for a, b, c, d in line_changes(edit.old, edit.new):
             start, stop = self._span(edit.old, place, a, b)
             if start < copied:
                 return None
@@ -257,7 +257,7 @@ class _Indent:
         return [self._indented(line, order) if line.strip() else line for line in lines]
 
     def _indented(self, line: str, order: Sequence[tuple[str, str, int]]) -> str:
-        own = _indent(line)
+        own = indent_of(line)
         text = line[len(own) :]
         for old, found, _ in order:
             if own == old:
@@ -290,7 +290,7 @@ class _Indent:
                 yield next_old[len(old) :], next_found[len(found) :]
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
+def line_changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
     """Which lines of `old` become which of `new`."""
     head, tail = common_ends(old, new)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -300,7 +300,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
     return [(head + a, head + b, head + c, head + d) for tag, a, b, c, d in opcodes if tag != "equal"]
 
 
-def _indent(line: str) -> str:
+def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
