@@ -7,12 +7,14 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mcp_agent.answers.fit import Answers
+from mcp_agent.approvals.waiting_calls import Approvals
 from mcp_agent.calls.call import SharedContext
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.calls.observers import AuditObserver, CallObserver, CallTrace, Metrics, RecentResults
@@ -122,6 +124,13 @@ def compose_daemon(
         pruner=pruner,
         root=config.pruner_cwd,
     )
+    approvals = Approvals(
+        gate,
+        audit.note,
+        partial(hub.announce, "approvals"),
+        expire_s=config.approval_s,
+        hold_s=config.approval_hold_s,
+    )
     metrics = Metrics(gate)
     recent_results = RecentResults()
     auditor = AuditObserver(audit, gate)
@@ -133,6 +142,7 @@ def compose_daemon(
         threads,
         artifacts,
         observers,
+        approvals,
         text_bytes=config.text_bytes,
         kind=Dispatcher if gateway is None else gateway.dispatcher,
     )
@@ -180,6 +190,7 @@ def compose_daemon(
         ),
         paths=paths,
         recent_results=recent_results,
+        approvals=approvals,
         elsewhere=Elsewhere() if gateway is None else gateway.elsewhere(hub, gate, artifacts, audit),
     )
 
@@ -220,13 +231,15 @@ def _dispatcher(
     threads: ThreadPoolExecutor,
     artifacts: ArtifactStore,
     observers: Sequence[CallObserver],
+    approvals: Approvals | None = None,
     *,
     text_bytes: int | None = None,
     is_literal: bool = False,
     kind: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
     answers = Answers(artifacts, gate.visible, text_bytes=text_bytes, box=config.box_name, keeps=not is_literal)
-    return kind(gate, SharedContext(shared, artifacts, gate, is_literal), answers, threads, (CallTrace(), *observers))
+    context = SharedContext(shared, artifacts, gate, is_literal)
+    return kind(gate, context, answers, threads, (CallTrace(), *observers), approvals)
 
 
 def journal_of(config: Config) -> Journal:

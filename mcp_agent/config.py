@@ -55,6 +55,8 @@ class Config(Struct, frozen=True):
     session_age_s: int
     session_spool_mib: int
     stop_on_disconnect: bool
+    approval_s: int
+    approval_hold_s: int | None
     markers: Language
     # None: no member of a fleet.
     fleet: str | None

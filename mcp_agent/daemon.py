@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcp_agent import __version__
+from mcp_agent.approvals.waiting_calls import Approvals
 from mcp_agent.calls.observers import Metrics, RecentResults
 from mcp_agent.config import Config
 from mcp_agent.events.types import Notice, ResourceUpdated, ToolsChanged
@@ -85,6 +86,7 @@ class Daemon(Host):
     refusals: Refusals
     paths: OpenPaths
     recent_results: RecentResults
+    approvals: Approvals
     elsewhere: Elsewhere = Elsewhere()
     # What /health shows of the fleet that it is in.
     fleet_facts: Callable[[], dict[str, Any]] | None = None
@@ -132,10 +134,12 @@ class Daemon(Host):
         self._publish_change()
 
     async def stop(self, grace_s: float | None = None) -> None:
+        self.approvals.close()
         await self.mounts.close()
         await Host.stop(self, grace_s)
 
     def _publish_change(self) -> None:
+        self.approvals.policy_changed()
         self.hub.publish(ToolsChanged())
         self.hub.publish(ResourceUpdated(TOOLS_URI))
 
@@ -182,9 +186,15 @@ class Daemon(Host):
         gone = tokens.reload()
         if gone:
             event(log, logging.INFO, "security.tokens_revoked", names=sorted(gone))
+        self.approvals.end_clients(gone)
         self.streams.end(gone)
         if tokens.principals != before:
             self.hub.publish(ToolsChanged())
+
+    def on_disconnect(self, connection: str) -> None:
+        """A client has ended its session, or has not come back to it."""
+        self.approvals.end_connection(connection)
+        self.sessions.on_disconnect(connection)
 
     def keep_last_good(self, problems: tuple[Problem, ...]) -> None:
         """tools.json cannot be used as it is: say so everywhere, and change nothing."""

@@ -308,6 +308,16 @@ SETTINGS = (
         "session_spool_mib", _number(8), 64, "megabytes of output kept for each session: the first one and the newest"
     ),
     Setting("stop_on_disconnect", _SWITCH, False, "true stops a client's sessions when it disconnects"),
+    Setting(
+        "approval_s", _number(5, 86_400), 600, "seconds after which a question to the owner that nobody answers is a no"
+    ),
+    Setting(
+        "approval_hold_s",
+        _number(1, 300),
+        None,
+        "seconds for which a call is held that waits for the owner, whichever client has sent it",
+        "45, and up to 240 for clients known to bear it",
+    ),
     Setting("markers", _LANGUAGE, "en", "language of the markers that stand for pruned lines: en or fr"),
     Setting(
         "fleet", _TEXT, None, "NATS server of the fleet to be a member of: nats://host:4222", "none", fleet_key="url"

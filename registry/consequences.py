@@ -26,6 +26,8 @@ def describe_change(
     notes: list[str] = []
     if isinstance(edit, Switch):
         notes = (obstacles if edit.enabled else remaining_ways)(profile, edit.switched, catalog, flags=flags)
+        if edit.enabled and edit.ask is not True:
+            notes += still_asking(profile, edit.switched, catalog)
     return {
         "profile": profile.id,
         "active": after.active,
@@ -73,6 +75,21 @@ def obstacles(profile: Profile, targets: Iterable[str], catalog: Catalog, *, fla
                 names = " ".join(tool.name for tool in tools)
                 found[f"but every tool of {target} is off: mcp-agent enable {names}{flags}"] = None
     return list(found)
+
+
+def still_asking(profile: Profile, targets: Iterable[str], catalog: Catalog) -> list[str]:
+    """After targets were switched on: which of them ask the owner all the same, by another switch."""
+    found: dict[str, list[Tool]] = {}
+    for target in targets:
+        for tool in _tools(target, catalog):
+            switch = profile.asking_switch(tool)
+            if switch is not None and profile.allows(tool):
+                found.setdefault(switch, []).append(tool)
+    what = {"tool": "their own switches say so", "category": "the category {} asks", "effect": "all that can {} asks"}
+    return [
+        f"but {_names(tools)} asks you first: " + what[kind].format(name)
+        for (kind, _, name), tools in ((switch.partition(":"), tools) for switch, tools in found.items())
+    ]
 
 
 def _reach(tool: Tool) -> Effect | None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from registry.schema import Report, one_or_more
 from tools.kit.errors import Denied, InvalidPattern
-from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule
+from tools.kit.rules import NOTHING, CommandRules, Deny, PathRules, Rule, RuleMatch
 
 _MOST_PATTERN_CHARS = 2_000
 _EXAMPLES_S = 2.0
@@ -46,7 +47,7 @@ def read_deny(values: Mapping[str, Any], pointer: str, place: str, report: Repor
     """The rules in `values`, which is at `pointer` in the file; `place` names the file and the profile."""
     if not values:
         return NOTHING
-    reader = _RuleReader(place, report)
+    reader = RuleReader(place, report)
     paths = [*reader.rules(values.get("paths", []), f"{pointer}/paths", PathRules)]
     reader.path_rules = {rule.id for rule in paths}
     commands = [*reader.rules(values.get("commands", []), f"{pointer}/commands", CommandRules)]
@@ -65,12 +66,12 @@ def describe_rules(rules: Rules | None) -> list[dict[str, Any]]:
     ]
 
 
-class _RuleReader:
+class RuleReader:
     """Reads the rules of one profile. `place` names the file and the profile."""
 
     def __init__(self, place: str, report: Report) -> None:
-        self._place = place
-        self._report = report
+        self.place = place
+        self.report = report
         self.path_rules: set[str] = set()
         self._left_s = _EXAMPLES_S
 
@@ -80,35 +81,40 @@ class _RuleReader:
             if entry is None:
                 continue
             if kind is CommandRules and entry["id"] in self.path_rules:
-                self._report.problem(f"{where}/id", f"the profile has a rule {entry['id']!r} for paths, too")
-            rule = Rule(entry["id"], tuple(entry["pattern"]), entry["reason"], f"{self._place} at {where}")
+                self.report.problem(f"{where}/id", f"the profile has a rule {entry['id']!r} for paths, too")
+            rule = Rule(entry["id"], tuple(entry["pattern"]), entry["reason"], f"{self.place} at {where}")
             try:
                 compiled = kind((rule,))
             except InvalidPattern as error:
-                self._report.problem(f"{where}/pattern", error.message)
+                self.report.problem(f"{where}/pattern", error.message)
                 continue
-            self._try_examples(compiled, entry, where)
+            self.try_examples(partial(_match, compiled), entry, where)
             yield rule
 
-    def _try_examples(self, rules: Rules, entry: dict[str, Any], where: str) -> None:
+    def try_examples(self, match: Callable[[str], object], entry: dict[str, Any], where: str) -> None:
+        """Report the examples of a rule that do not come out as they should. `match` gives None for no match."""
         for key, must_match in (("match", True), ("not_match", False)):
             for index, example in enumerate(entry.get(key, ())):
                 at = f"{where}/{key}/{index}"
                 if self._left_s <= 0:
                     problem = f"the examples of this profile take longer than {_EXAMPLES_S:g} s together"
-                    self._report.problem(at, problem)
+                    self.report.problem(at, problem)
                     return
                 begun = time.monotonic()
                 try:
-                    found = rules.match(_example_path(example) if isinstance(rules, PathRules) else example)
+                    found = match(example)
                 except Denied as error:
-                    self._report.problem(at, error.message)
+                    self.report.problem(at, error.message)
                     continue
                 finally:
                     self._left_s -= time.monotonic() - begun
                 if (found is not None) != must_match:
                     verb = "does not match and should" if must_match else "matches and should not"
-                    self._report.problem(at, f"{example!r} {verb}")
+                    self.report.problem(at, f"{example!r} {verb}")
+
+
+def _match(rules: Rules, example: str) -> RuleMatch | None:
+    return rules.match(_example_path(example) if isinstance(rules, PathRules) else example)
 
 
 def _example_path(example: str) -> str:

@@ -77,6 +77,9 @@ class Switch(Edit, frozen=True, kw_only=True):
     target: str | None = None
     targets: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ()
+    # Whether what is switched on asks the owner; None: as before. "never": a tool does not, whatever its category and
+    # its effect say.
+    ask: bool | Literal["never"] | None = None
 
     def __post_init__(self) -> None:
         if not self.switched:
@@ -99,8 +102,13 @@ class Switch(Edit, frozen=True, kw_only=True):
             if tool_name is not None:
                 switches = _entry(switches.setdefault("tools", []), tool_name)
             switches["enabled"] = self.enabled
+            if self.ask is True or (self.ask == "never" and tool_name is not None):
+                switches["ask"] = self.ask is True
+            elif self.ask is not None:
+                switches.pop("ask", None)
         for effect in self.effects:
-            entry.setdefault("effects", {})[effect] = self.enabled
+            asks = self.enabled and (self.ask is True or (self.ask is None and profile.effects.get(effect) == "ask"))
+            entry.setdefault("effects", {})[effect] = "ask" if asks else self.enabled
 
 
 class UseProfile(Edit, frozen=True, kw_only=True):
@@ -246,6 +254,37 @@ class RemoveRule(Edit, frozen=True, kw_only=True):
         if len(kept) == len(deny.get(self.kind, [])):
             raise UnknownName(f"there is no rule {self.id[:100]!r}", None)
         deny[self.kind] = kept
+
+
+class AddException(Edit, frozen=True, kw_only=True):
+    """What the owner answers with "always": the command runs without a question from now on, or the tool does.
+
+    `rule` is the id of the ask rule that asked; None: a switch did. `pattern` is an expression for the whole command;
+    None where the tool runs no commands.
+    """
+
+    profile: str
+    tool: str
+    rule: str | None = None
+    pattern: str | None = None
+
+    def apply(self, document: Document, profiles: Profiles, catalog: Catalog) -> None:
+        profile = profiles[self.profile]
+        entry = self.entry(document, profiles, catalog)
+        if self.rule is not None:
+            rules = (entry.get("ask") or {}).get("commands") or []
+            rule = next((each for each in rules if each["id"] == self.rule), None)
+            if rule is None or self.pattern is None:
+                raise UnknownName(f"there is no ask rule {self.rule[:100]!r}", None)
+            if rule.get("always") is False:
+                raise BadArguments(f"the rule {self.rule} takes no exceptions")
+            _add_text(rule, "except", self.pattern)
+        elif self.pattern is not None:
+            _add_text(entry.setdefault("ask", {}), "except", self.pattern)
+        else:
+            category, tool_name = _place(self.tool, profile, catalog)
+            switches = _entry(_category_entry(entry, category).setdefault("tools", []), tool_name or self.tool)
+            switches["ask"] = False
 
 
 class MountServer(Edit, frozen=True, kw_only=True):
@@ -415,6 +454,14 @@ def _entry(entries: list[Document], entry_id: str) -> Document:
     return entries[-1]
 
 
+def _add_text(entry: Document, key: str, text: str) -> None:
+    """Add to what is one text or several."""
+    found = entry.get(key) or []
+    found = [found] if isinstance(found, str) else found
+    if text not in found:
+        entry[key] = [*found, text]
+
+
 def _wraps(category: Document) -> list[Document]:
     found = category.get("wrap") or []
     return found if isinstance(found, list) else [found]
@@ -431,10 +478,12 @@ def _reset_switches(entry: Document, shipped: Document) -> None:
     for own in entry.setdefault("categories", []):
         category = fresh.pop(own["id"], {"enabled": True, "tools": []})
         own["enabled"] = category["enabled"]
+        own.pop("ask", None)
         tools = {tool["id"]: tool for tool in category["tools"]}
         for tool in own.setdefault("tools", []) if "tools" in own or tools else ():
             # What is not listed follows the profile's `unlisted`.
             tool["enabled"] = tools.pop(tool["id"], {"enabled": "unlisted" not in shipped})["enabled"]
+            tool.pop("ask", None)
         if tools:
             own["tools"] += tools.values()
     entry["categories"] += fresh.values()

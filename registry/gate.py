@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from registry.asking import ToolAsk
 from registry.catalog import Catalog
 from registry.profiles import Form, Profile, Profiles, empty_profile
 from tools.kit.errors import ToolDisabled
@@ -48,6 +49,8 @@ class Grant(NamedTuple):
     root: Path | None = None
     # Whether what the conversation was shown before is not shown again.
     shows_changes: bool = False
+    # What decides, for each profile, whether the call needs the owner's approval; None if none of its calls does.
+    asks: tuple[ToolAsk, ...] | None = None
 
 
 class _Binding:
@@ -142,7 +145,9 @@ class Gate:
                     f"Tool {tool.name} is disabled",
                     hint=_hint(tool, profile, switch, is_active=profile.id == self.profiles.active),
                 )
-        grant = Grant(bound.profiles[0].id, bound.form, tool.deadline_s, bound.deny, bound.root, bound.shows_changes)
+        asks = tuple(found for profile in bound.profiles if (found := profile.asking(tool)) is not None)
+        own = bound.profiles[0].id
+        grant = Grant(own, bound.form, tool.deadline_s, bound.deny, bound.root, bound.shows_changes, asks or None)
         return bound.with_host_arguments(tool), grant
 
     def _is_offered(self, tool: Tool, access: Access) -> bool:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from registry.asking import NO_ASK, AskPolicy, AskRule, ToolAsk, describe_ask
 from registry.catalog import Catalog, label
 from registry.user_error import UsageError
+from tools.kit.listed_commands import HARMLESS
 from tools.kit.rules import NOTHING, Deny, Rule
 from tools.kit.spec import Effect, Tool
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tools.cli.wrap import Wrap
 
 Form = Literal["auto", "json", "text"]
+State = Literal["off", "ask", "on"]
 FORMS: tuple[Form, ...] = get_args(Form)
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 VERSION = 1
@@ -77,10 +80,12 @@ class UnknownName(UsageError):
 
 
 class Switches(Struct, frozen=True):
-    """One category of one profile: its master switch and the tools it names."""
+    """One category of one profile: its master switch and the tools it names, and which of them ask the owner."""
 
     enabled: bool
     tools: Mapping[str, bool] = field(default_factory=dict)
+    asks: bool = False
+    asking: Mapping[str, bool] = field(default_factory=dict)
 
 
 class Profile(Struct, frozen=True):
@@ -100,8 +105,11 @@ class Profile(Struct, frozen=True):
     shows_sites: bool = True
     is_shipped: bool = False
     deny: Deny = NOTHING
-    # What tools can do, with false for what is switched off; what is not named is on.
-    effects: Mapping[str, bool] = field(default_factory=dict)
+    # What tools can do, with false for what is switched off, and "ask" for what needs the owner's approval; what is not
+    # named is on.
+    effects: Mapping[str, bool | Literal["ask"]] = field(default_factory=dict)
+    # The rules by which commands ask the owner.
+    ask: AskPolicy = NO_ASK
 
     def allows(self, tool: Tool) -> bool:
         return self.switch(tool) is None
@@ -112,7 +120,7 @@ class Profile(Struct, frozen=True):
             return "profile"
         if not self.effects.get(tool.effect, True):
             return "effect"
-        placed = (tool, *(dataclasses.replace(tool, category=each) for each in tool.other_categories))
+        placed = _placements(tool)
         named = [self.categories[each.category] for each in placed if each.category in self.categories]
         if not all(switches.enabled for switches in named):
             return "category"
@@ -123,6 +131,32 @@ class Profile(Struct, frozen=True):
         named = self.categories.get(tool.category)
         listed = None if named is None else named.tools.get(tool.name)
         return self.unlisted(tool) if listed is None else listed
+
+    def asking(self, tool: Tool) -> ToolAsk | None:
+        """What decides which calls of `tool` need the owner's approval; None if none does."""
+        switch = self.asking_switch(tool)
+        if switch is None and not (self.ask.rules and tool.runs_commands):
+            return None
+        return ToolAsk(self.id, self.ask, switch)
+
+    def asking_switch(self, tool: Tool) -> str | None:
+        """The switch that says "ask": `tool:…`, `category:…` or `effect:…`. A tool's own switch decides first."""
+        return next(filter(None, map(self._asking_switch, _placements(tool))), None)
+
+    def _asking_switch(self, tool: Tool) -> str | None:
+        named = self.categories.get(tool.category)
+        own = None if named is None else named.asking.get(tool.name)
+        if own is not None:
+            return f"tool:{tool.name}" if own else None
+        if named is not None and named.asks:
+            return f"category:{tool.category}"
+        return f"effect:{tool.effect}" if self.effects.get(tool.effect) == "ask" else None
+
+    def state(self, tool: Tool) -> State:
+        """Whether `tool` is off, on, or asks by a switch."""
+        if not self.allows(tool):
+            return "off"
+        return "on" if self.asking_switch(tool) is None else "ask"
 
     @property
     def form(self) -> Form:
@@ -181,6 +215,11 @@ def empty_profile(profile_id: str) -> Profile:
     return Profile(profile_id, profile_id, "does not exist", False, {}, no_tool)
 
 
+def _placements(tool: Tool) -> tuple[Tool, ...]:
+    """The tool in each category that it counts as."""
+    return (tool, *(dataclasses.replace(tool, category=each) for each in tool.other_categories))
+
+
 def every_tool(_: Tool) -> bool:
     return True
 
@@ -216,6 +255,18 @@ SHIPPED: Mapping[str, Profile] = MappingProxyType(
                 "files and the shell, and what you have mounted and wrapped",
                 lambda tool: tool.category not in _BESIDE_FILES_AND_SHELL,
             ),
+            Profile(
+                "careful",
+                "Careful",
+                "reads and writes freely, and asks you before it executes anything but commands that only look",
+                True,
+                # What is started with your approval may be stopped without.
+                MappingProxyType({"shell": Switches(True, asking=MappingProxyType({"shell_stop_session": False}))}),
+                every_tool,
+                is_shipped=True,
+                effects=MappingProxyType({"execute": "ask"}),
+                ask=AskPolicy(unasked=tuple(HARMLESS)),
+            ),
             _shipped_profile(
                 "read-only",
                 "Read only",
@@ -240,6 +291,8 @@ def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
         entry["unlisted"] = "disabled"
     if profile.effects:
         entry["effects"] = dict(profile.effects)
+    if ask := describe_ask(profile.ask):
+        entry["ask"] = ask
     if profile.response:
         entry["response"] = dict(profile.response)
     if profile.shows_changes:
@@ -253,6 +306,7 @@ def describe_profile(profile: Profile, catalog: Catalog) -> dict[str, Any]:
             "id": category,
             "label": label(category),
             "enabled": (named := profile.categories.get(category)) is None or named.enabled,
+            **({"ask": True} if named is not None and named.asks else {}),
             "tools": [_describe_tool(tool, profile) for tool in found],
         }
         for category, found in catalog.categories.items()
@@ -267,12 +321,15 @@ def default_document(catalog: Catalog) -> dict[str, Any]:
 
 
 def _describe_tool(tool: Tool, profile: Profile) -> dict[str, Any]:
+    named = profile.categories.get(tool.category)
+    asks = None if named is None else named.asking.get(tool.name)
     return {
         "id": tool.name,
         "name": tool.name,
         "description": tool.description,
         "category": tool.category,
         "enabled": profile.names_on(tool),
+        **({} if asks is None else {"ask": asks}),
         "inputSchema": tool.input_schema,
     }
 
@@ -330,24 +387,35 @@ def _differences(before: Profiles, after: Profiles, catalog: Catalog) -> Iterato
             yield _Difference(f"{profile_id}: {each.text}", each.widens and known is not None)
 
 
+# What a tool may do, from nothing to everything.
+_STATES: tuple[State, ...] = ("off", "ask", "on")
+
+
+def _effect_state(profile: Profile, effect: Effect) -> State:
+    said = profile.effects.get(effect, True)
+    return "ask" if said == "ask" else "on" if said else "off"
+
+
 def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterator[_Difference]:
     for effect in EFFECTS:
-        is_on = new.effects.get(effect, True)
-        if old.effects.get(effect, True) != is_on:
-            yield _Difference(f"effect {effect} {'on' if is_on else 'off'}", is_on)
+        before, after = _effect_state(old, effect), _effect_state(new, effect)
+        if before != after:
+            yield _Difference(f"effect {effect} {after}", _STATES.index(after) > _STATES.index(before))
     for category, tools in catalog.categories.items():
-        switched: dict[str, bool] = {}
+        switched: dict[str, tuple[State, bool]] = {}
         for tool in tools:
-            is_on = new.allows(tool)
-            if old.allows(tool) != is_on:
-                switched[tool.name] = is_on
+            was, state = old.state(tool), new.state(tool)
+            if was != state:
+                switched[tool.name] = state, _STATES.index(state) > _STATES.index(was)
         is_whole = len(switched) == len(tools) and len(set(switched.values())) == 1
-        for name, is_on in switched.items():
-            yield _Difference(f"{category if is_whole else name} {'on' if is_on else 'off'}", is_on)
+        for name, (state, widens) in switched.items():
+            yield _Difference(f"{category if is_whole else name} {state}", widens)
             if is_whole:
                 break
     if old.deny != new.deny:
-        yield from _rule_differences(_rules(old.deny), _rules(new.deny))
+        yield from _rule_differences("deny rule", _rules(old.deny), _rules(new.deny))
+    if old.ask != new.ask:
+        yield from _ask_differences(old.ask, new.ask)
     if old.response != new.response:
         yield _Difference("response changed")
     if old.shows_changes != new.shows_changes:
@@ -357,6 +425,21 @@ def _profile_differences(old: Profile, new: Profile, catalog: Catalog) -> Iterat
     if old.pruning != new.pruning:
         root, wider = old.pruning_root, new.pruning_root
         yield _Difference("pruning changed", root is not None and not (wider and wider.is_relative_to(root)))
+
+
+def _ask_differences(old: AskPolicy, new: AskPolicy) -> Iterator[_Difference]:
+    yield from _rule_differences(
+        "ask rule", {each.id: each for each in old.rules}, {each.id: each for each in new.rules}
+    )
+    for key, before, after in (
+        ("unasked", old.unasked, new.unasked),
+        ("exception", old.exceptions, new.exceptions),
+    ):
+        for text in dict.fromkeys((*before, *after)):
+            if (text in before) != (text in after):
+                yield _Difference(f"ask: {key} {text!r} {'added' if text in after else 'removed'}", text in after)
+    if old.alone != new.alone:
+        yield _Difference(f"ask: alone {new.alone}", new.alone == "wait")
 
 
 def _addition_differences(before: Profiles, after: Profiles) -> Iterator[_Difference]:
@@ -376,16 +459,24 @@ def _additions(profiles: Profiles) -> dict[str, object]:
     return {**programs, **{f"mounted server {category}": mount for category, mount in profiles.mounts.items()}}
 
 
-def _rule_differences(old: dict[str, Rule], new: dict[str, Rule]) -> Iterator[_Difference]:
+def _rule_differences(kind: str, old: Mapping[str, Rule], new: Mapping[str, Rule]) -> Iterator[_Difference]:
     for rule_id in dict.fromkeys((*old, *new)):
         if rule_id not in new:
-            yield _Difference(f"deny rule {rule_id} removed", widens=True)
+            yield _Difference(f"{kind} {rule_id} removed", widens=True)
         elif rule_id not in old:
-            yield _Difference(f"deny rule {rule_id} added")
-        elif (old[rule_id].patterns, old[rule_id].reason) != (new[rule_id].patterns, new[rule_id].reason):
+            yield _Difference(f"{kind} {rule_id} added")
+        elif _substance(old[rule_id]) != _substance(new[rule_id]):
             # It may match less than before: whether it does cannot be told from its patterns.
-            widens = old[rule_id].patterns != new[rule_id].patterns
-            yield _Difference(f"deny rule {rule_id} changed", widens)
+            widens = _matching(old[rule_id]) != _matching(new[rule_id])
+            yield _Difference(f"{kind} {rule_id} changed", widens)
+
+
+def _substance(rule: Rule) -> tuple[object, ...]:
+    return rule.reason, rule.may_always if isinstance(rule, AskRule) else None, *_matching(rule)
+
+
+def _matching(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return rule.patterns, rule.exceptions if isinstance(rule, AskRule) else ()
 
 
 def _rules(deny: Deny) -> dict[str, Rule]:

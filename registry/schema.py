@@ -163,7 +163,7 @@ class Level:
     def _names(self) -> Names:
         # A short name is near to every short word: fewer letters may differ, unless something could stay on.
         def most(name: str) -> int:
-            return _MOST_LETTERS if len(name) > 4 or (self.keys[name].guards and len(name) > 2) else len(name) // 3
+            return _MOST_LETTERS if len(name) > 4 or (self.keys[name].guards and len(name) > 3) else len(name) // 3
 
         return Names(self.keys, most)
 

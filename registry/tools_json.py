@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from registry import jsonc
+from registry.ask_rules import read_ask
 from registry.catalog import Catalog
 from registry.deny_rules import patterns, read_deny
 from registry.profiles import (
@@ -94,6 +95,27 @@ _DENY = Level(
     "deny",
     "in deny",
     {"paths": KeyRule(ArrayOf(_RULE), guards=True), "commands": KeyRule(ArrayOf(_RULE), guards=True)},
+)
+# "ask": {"commands": [{"id": "push", "pattern": "git push", "reason": "it is public"}], "alone": "deny"}
+_ASK_RULE = Level(
+    "a rule",
+    "in an ask rule",
+    {
+        **_RULE.keys,
+        "except": KeyRule(one_or_more, guards=True),
+        "always": KeyRule(BOOLEAN, guards=True),
+    },
+)
+_ASK = Level(
+    "ask",
+    "in the ask of a profile",
+    {
+        "commands": KeyRule(ArrayOf(_ASK_RULE), guards=True),
+        "unasked": KeyRule(one_or_more),
+        "except": KeyRule(one_or_more),
+        "alone": KeyRule(one_of("wait", "deny"), guards=True),
+    },
+    is_strict=True,
 )
 _IDENTITY = Level(
     "an identity",
@@ -174,6 +196,7 @@ _TOOL = Level(
         "description": KeyRule(),
         "category": KeyRule(guards=True),
         "enabled": KeyRule(BOOLEAN, guards=True),
+        "ask": KeyRule(BOOLEAN, guards=True),
         "inputSchema": KeyRule(),
     },
 )
@@ -185,6 +208,7 @@ _CATEGORY = Level(
         "label": KeyRule(),
         "description": KeyRule(),
         "enabled": KeyRule(BOOLEAN, guards=True),
+        "ask": KeyRule(BOOLEAN, guards=True),
         "tools": KeyRule(ArrayOf(_TOOL), guards=True),
         "mount": KeyRule(MOUNT),
         "wrap": KeyRule(ArrayOf(WRAP, may_be_one=True)),
@@ -203,7 +227,8 @@ _PRUNING = Level(
         "root": KeyRule(checked(_is_folder, "the absolute path of a folder"), guards=True),
     },
 )
-_EFFECTS = Level("effects", "in effects", {effect: KeyRule(BOOLEAN, guards=True) for effect in EFFECTS}, is_strict=True)
+_EFFECT = checked(lambda value: isinstance(value, bool) or value == "ask", 'true, false or "ask"')
+_EFFECTS = Level("effects", "in effects", {effect: KeyRule(_EFFECT, guards=True) for effect in EFFECTS}, is_strict=True)
 _PROFILE = Level(
     "a profile",
     "in a profile",
@@ -220,6 +245,7 @@ _PROFILE = Level(
         "pruning": KeyRule(_PRUNING),
         "effects": KeyRule(_EFFECTS, guards=True),
         "deny": KeyRule(_DENY, guards=True, known_as=("denied", "denies")),
+        "ask": KeyRule(_ASK, guards=True, known_as=("asks",)),
     },
 )
 FILE = Level(
@@ -331,11 +357,14 @@ class _Reader:
             for each in entry.get("categories", ())
             if each and not each.keys().isdisjoint(("mount", "wrap"))
         }
-        has_excess = self._has_too_many_rules([entry["deny"] for _, entry in entries if "deny" in entry])
+        has_excess = self._has_too_many_rules(
+            [entry[key] for _, entry in entries for key in ("deny", "ask") if key in entry]
+        )
         by_id = dict(SHIPPED)
         for pointer, entry in entries:
             if has_excess:
                 entry.pop("deny", None)
+                entry.pop("ask", None)
             by_id[entry["id"]] = self._profile(entry, pointer)
         active = values.get("activeProfile", DEFAULT_PROFILE)
         if active not in by_id:
@@ -344,10 +373,14 @@ class _Reader:
         wraps, warnings = tuple(self._wraps.values()), tuple(self._report.found)
         return Profiles(active, MappingProxyType(by_id), warnings, wraps, MappingProxyType(self._mounted), digest)
 
-    def _has_too_many_rules(self, denies: list[dict[str, Any]]) -> bool:
-        """Report more rules or patterns than are read: each costs time at every reading, and at every call."""
-        rules = [rule for deny in denies for kind in deny.values() for rule in kind]
-        total = sum(len(rule["pattern"]) for rule in rules if rule)
+    def _has_too_many_rules(self, policies: list[dict[str, Any]]) -> bool:
+        """Report more rules or patterns than are read: each costs time at every reading, and at every call.
+
+        `policies` are what stands under `deny` and `ask`.
+        """
+        rules = [rule for policy in policies for kind in ("paths", "commands") for rule in policy.get(kind, ())]
+        total = sum(len(rule["pattern"]) + len(rule.get("except", ())) for rule in rules if rule)
+        total += sum(len(policy.get(key, ())) for policy in policies for key in ("except", "unasked"))
         found = [(len(rules), MOST_RULES, "deny rules"), (total, MOST_PATTERNS, "patterns in deny rules")]
         for count, most, what in found:
             if count > most:
@@ -372,6 +405,7 @@ class _Reader:
             shows_sites=entry.get("sites", True),
             pruning=_frozen(entry, "pruning"),
             deny=read_deny(entry.get("deny", {}), f"{pointer}/deny", place, self._report),
+            ask=read_ask(entry.get("ask", {}), f"{pointer}/ask", place, self._report),
             effects=_frozen(entry, "effects"),
         )
 
@@ -391,7 +425,9 @@ class _Reader:
         if "mount" in category:
             self._add_mount(category["mount"], category_id, f"{pointer}/mount")
         tools = {each["id"]: each.get("enabled", True) for each in category.get("tools", ()) if each is not None}
-        return Switches(category.get("enabled", True), MappingProxyType(tools))
+        asking = {each["id"]: each["ask"] for each in category.get("tools", ()) if each is not None and "ask" in each}
+        asks = category.get("ask", False)
+        return Switches(category.get("enabled", True), MappingProxyType(tools), asks, MappingProxyType(asking))
 
     def _add_wrap(self, values: dict[str, Any] | None, category: str, pointer: str) -> None:
         """Take over a program that a category wraps. Several profiles may have the same entry."""

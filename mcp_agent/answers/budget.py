@@ -28,6 +28,9 @@ _HEADER_BYTES = 400
 
 # How long a call may wait where the client is not known to bear more: many give up after a minute.
 _SHORT_WAIT_S = 30
+# How long a call is held that waits for the owner's approval: the same, and for clients known to bear it.
+_APPROVAL_S = 45.0
+_LONG_APPROVAL_S = 240.0
 
 # How a result is written for its caller.
 WrittenForm = Literal["json", "text", "compact"]
@@ -97,6 +100,8 @@ class TextClient(NamedTuple):
     needs_handshake: bool = False
     # How long a call may take if the client gets progress: less than its own timeout, and at most five minutes.
     longest_wait_s: int = _SHORT_WAIT_S
+    # Whether a call that waits for the owner's approval may be held for minutes: always, or if it gets progress.
+    bears_approval: Literal["never", "with progress", "always"] = "never"
     # Whether its model sees an image; else it is given the bytes as text.
     shows_images: bool = True
     # Whether its model is shown all arguments of a call that failed, beside our text.
@@ -109,17 +114,17 @@ TEXT_CLIENTS = (
     TextClient("claude-code", 131_000, longest_wait_s=300),
     TextClient("claude-ai"),
     # It has 12,000 with a head of its own. It bears 300 s, whatever it is told.
-    TextClient("codex-mcp-client", 11_900, longest_wait_s=280),
+    TextClient("codex-mcp-client", 11_900, longest_wait_s=280, bears_approval="always"),
     # Ten minutes.
-    TextClient("gemini-cli-mcp-client*", longest_wait_s=300, echoes_arguments=True),
-    TextClient("qwen-cli-mcp-client*", 24_900, 990, longest_wait_s=300, echoes_arguments=True),
+    TextClient("gemini-cli-mcp-client*", longest_wait_s=300, echoes_arguments=True, bears_approval="always"),
+    TextClient("qwen-cli-mcp-client*", 24_900, 990, longest_wait_s=300, echoes_arguments=True, bears_approval="always"),
     # 180 s.
-    TextClient("copilot-cli", 16_000, needs_handshake=True, longest_wait_s=160),
+    TextClient("copilot-cli", 16_000, needs_handshake=True, longest_wait_s=160, bears_approval="with progress"),
     TextClient("github-copilot-developer", 16_000),
     # It asks for no progress.
     TextClient("@cline/core", 7_900, shows_json=True, shows_images=False),
     # Each word of progress begins its minute again.
-    TextClient("opencode", 50_000, 1_990, longest_wait_s=300),
+    TextClient("opencode", 50_000, 1_990, longest_wait_s=300, bears_approval="with progress"),
     # Five minutes.
     TextClient("Visual Studio Code", longest_wait_s=280),
     TextClient("cursor-vscode"),
@@ -149,6 +154,16 @@ def longest_wait_s(name: str) -> int:
     """How long a client that hears of progress may be kept waiting."""
     client = text_client(name)
     return _SHORT_WAIT_S if client is None else client.longest_wait_s
+
+
+def approval_hold_s(name: str, *, has_progress: bool = False) -> float:
+    """How long a call of that client is held that waits for the owner's approval."""
+    client = text_client(name)
+    if client is None or client.bears_approval == "never":
+        return _APPROVAL_S
+    if client.bears_approval == "with progress" and not has_progress:
+        return _APPROVAL_S
+    return min(_LONG_APPROVAL_S, client.longest_wait_s)
 
 
 def needs_handshake(name: str) -> bool:

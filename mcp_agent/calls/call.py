@@ -104,6 +104,8 @@ class Call(Struct, frozen=True):
     report: Callable[[float, float | None, str | None], None] | None = None
     tell: Callable[[LogLevel, str], None] | None = None
     narrowing: Narrowing | None = None
+    # How often the client has sent it, the first time included, where it sends a call again to go on waiting.
+    round: int = 0
 
 
 class SharedContext(Struct, frozen=True):

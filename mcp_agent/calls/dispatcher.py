@@ -17,6 +17,15 @@ from mcp_agent.answers.focus import body_bytes, focus, pruning_of_failure
 from mcp_agent.answers.pages import is_cursor
 from mcp_agent.answers.repeats import AGAIN, Asked, ShownTexts
 from mcp_agent.answers.reply import NO_REMARKS, Remarks, ToolReply
+from mcp_agent.calls.approval_question import (
+    ApprovalQuestion,
+    Approver,
+    Nobody,
+    PolicyChanged,
+    command_of,
+    later_progress,
+    look_at,
+)
 from mcp_agent.calls.call import Call, Failure, Outcome, Page, Refusal, SharedContext, Success
 from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, contract_of
 from mcp_agent.calls.conversations import Conversations
@@ -44,18 +53,20 @@ class Dispatcher:
         answers: Answers,
         threads: Executor,
         observers: Sequence[CallObserver],
+        approvals: Approver | None = None,
     ) -> None:
         self._gate = gate
         self._context = context
         self._answers = answers
         self._threads = threads
         self._observers = observers
+        self._approvals = approvals or Nobody()
         self._conversations = Conversations(context.tools.paths, context.tools.sessions)
         self._shown_texts = ShownTexts()
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
-        return Dispatcher(gate, self._context, self._answers, self._threads, observers)
+        return Dispatcher(gate, self._context, self._answers, self._threads, observers, self._approvals)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
@@ -140,7 +151,10 @@ class Dispatcher:
             is_traced, started = log.isEnabledFor(logging.DEBUG), time.perf_counter()
             if is_traced:
                 trace(logging.DEBUG, "tool.exec_start", call)
-            result = await self._run(tool, context, arguments, grant.deadline_s)
+            if grant.asks is None:
+                result = await self._run(tool, context, arguments, grant.deadline_s)
+            else:
+                result = await self._run_if_approved(call, tool, grant, context, arguments)
             if is_traced and not (contract is not None and contract.is_failure(result)):
                 took_ms = round((time.perf_counter() - started) * 1000, 1)
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
@@ -165,10 +179,31 @@ class Dispatcher:
             return error.refusal
         except TimeoutError:
             return await self._fail(_timeout_error(tool, grant), budget)
+        except PolicyChanged:
+            return await self._carry_out(call)
         except (asyncio.CancelledError, Cancelled):
             raise asyncio.CancelledError from None
         except Exception:
             return await self._fail(_internal_error(call), budget)
+
+    async def _run_if_approved(
+        self, call: Call, tool: Tool, grant: Grant, context: ToolContext, arguments: dict[str, Any]
+    ) -> Result:
+        """Run a call of a tool that asks the owner. The wait does not count against the deadline."""
+        assert grant.asks is not None, "a tool that asks nobody runs at once"
+        command = command_of(tool, context, arguments)
+        look = partial(self._in_thread, look_at, tool, context, arguments, command)
+        question = ApprovalQuestion(
+            call, tool, grant.asks, arguments, command, str(context.paths.working_directory), look
+        )
+        began = time.monotonic()
+
+        async def run() -> Result:
+            if call.report is not None:
+                context.report = later_progress(call.report, time.monotonic() - began)
+            return await self._run(tool, context, arguments, grant.deadline_s)
+
+        return await self._approvals.run(question, run)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
         """Run `async def` on the loop and `def` in a thread, except for a call that takes microseconds."""

@@ -60,6 +60,7 @@ GROUPS: dict[str, dict[str, Word]] = {
         "tools": Word("tools", "show the tools that a client would see, or one of them with its arguments"),
         "enable": Word("profile", "switch categories, tools, or everything of an effect on"),
         "disable": Word("profile", "switch categories, tools, or everything of an effect off"),
+        "ask": Word("profile", "let categories, tools, or everything of an effect ask you before they run"),
         "profile": Word("profile", "list, show, choose, make and change profiles"),
         "check": Word("tools", "check a tools.json and print every problem in it"),
         "mount": Word("mount", "offer the tools of another MCP server as a category"),
@@ -68,6 +69,7 @@ GROUPS: dict[str, dict[str, Word]] = {
     "Watch": {
         "call": Word("call", "call a tool and print its result"),
         "sessions": Word("sessions", "list, watch and stop the shell sessions of the daemon"),
+        "approvals": Word("approvals", "see, watch and answer the calls that wait for your approval"),
         "audit": Word("audit", "show who did what: every call, policy change and refused login"),
         "undo": Word("undo", "list what tools changed in files, and take changes back"),
         "artifacts": Word("artifacts", "list, show and remove artifacts: results that were too large"),

@@ -35,7 +35,7 @@ from mcp_agent.events.types import (
 from tools.sessions.origin import EndedBy
 from tools.sessions.output_log import Exit, OutputLog, PieceSpan
 
-Topic = Literal["tools", "sessions"]
+Topic = Literal["tools", "sessions", "approvals"]
 # An event as it goes out to one client; None: the client does not hear it.
 Encode = Callable[[Event], bytes | None]
 
@@ -152,8 +152,12 @@ class EventHub:
             self.resume(cursor, number)
 
     def observe(self, observer: Callable[[Topic], None]) -> None:
-        """Call `observer` whenever tools or sessions are different from before. It must be fast."""
+        """Call `observer` whenever tools, sessions or approvals are different from before. It must be fast."""
         self._observers.add(observer)
+
+    def announce(self, topic: Topic) -> None:
+        """Tell the observers that something of this kind is different."""
+        self._notify_observers(topic)
 
     def unobserve(self, observer: Callable[[Topic], None]) -> None:
         self._observers.discard(observer)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from mcp_agent.calls.call import Caller
 from mcp_agent.daemon import Daemon
 from mcp_agent.page.activity import Activity
+from mcp_agent.page.approval_views import ApprovalViews
 from mcp_agent.page.connections import Connections
 from mcp_agent.page.control import Control
 from mcp_agent.page.endpoints import Api, Routes
@@ -37,6 +38,7 @@ def owner_api(
         Control(daemon, tokens, health, connected).routes,
         MountControl(daemon).routes,
         calls.routes,
+        ApprovalViews(daemon).routes,
         SessionViews(daemon.sessions, calls, sites).routes,
         Activity(trail, daemon.audit, daemon.recent_results).routes,
         JournalViews(daemon.journal, trail, calls).routes,

@@ -35,6 +35,7 @@ from mcp_agent.protocol.jsonrpc import (
 from mcp_agent.resources.resources import CannotBeRead, Prompts, Resources
 from registry.gate import Gate
 from tools.context import LogLevel
+from tools.kit.errors import ApprovalPending
 from tools.kit.results import Media
 from tools.kit.spec import Tool
 
@@ -48,6 +49,8 @@ _SERVER_META = {eras.META_SERVER: SERVER_INFO}
 _READY = (dict, orjson.Fragment)
 _RESOURCE_NOT_FOUND = -32002
 _LIST_TTL_MS = 1_000
+# The state of a call that waits for approval: with it the client says which time it sends the call.
+_APPROVAL_TURN = "approval:"
 _MOST_WATCHED = 1_000
 _MOST_COMPLETIONS = 100
 # Kept free for each answer of a batch, so that it can at least say that the answer does not fit.
@@ -227,8 +230,12 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "params.arguments of tools/call must be an object")
         meta = request.message.meta
         report = _progress(request, meta["progressToken"]) if "progressToken" in meta else None
-        call = Call(new_call_id(), request.caller, name, arguments or {}, report, _log(request, meta))
+        # A stateless client that is told to go on waiting sends the call again by itself.
+        turn = _turn(params.get("requestState")) if request.conversation is None else 0
+        call = Call(new_call_id(), request.caller, name, arguments or {}, report, _log(request, meta), None, turn)
         outcome = await self._dispatcher.call(call)
+        if isinstance(outcome, Failure) and isinstance(outcome.error, ApprovalPending) and outcome.error.next_round:
+            return {"resultType": "input_required", "requestState": f"{_APPROVAL_TURN}{outcome.error.next_round}"}
         if isinstance(outcome, Refusal):
             raise RpcError(outcome.error_code, outcome.message, outcome.data)
         return tool_result(outcome)
@@ -399,6 +406,12 @@ def _uri(request: McpRequest) -> str:
     if not isinstance(uri, str):
         raise RpcError(INVALID_PARAMS, f"{request.message.method} needs params.uri, a string")
     return uri
+
+
+def _turn(state: Any) -> int:
+    """Which time the client sends a call that waits for approval, from what it was given to send with it."""
+    given = state.removeprefix(_APPROVAL_TURN) if isinstance(state, str) and state.startswith(_APPROVAL_TURN) else ""
+    return int(given) if given.isdecimal() and given.isascii() and len(given) < 4 else 1
 
 
 def _progress(request: McpRequest, token: Any) -> Callable[[float, float | None, str | None], None] | None:

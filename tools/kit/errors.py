@@ -19,6 +19,7 @@
     ├── StaleRev           STALE_REV           the file has changed since the caller read it
     ├── NotEncodable       NOT_ENCODABLE       the encoding of the file cannot represent the text
     ├── Denied             DENIED              a deny rule forbids it, or the file is the daemon's own
+    ├── ApprovalPending    APPROVAL_PENDING    the owner was asked to approve the call and has not answered yet
     ├── PermissionDenied   PERMISSION_DENIED   the operating system refuses access
     ├── IoError            IO_ERROR            any other error of the operating system
     ├── NotInitialized     NOT_INITIALIZED     another tool must be called first
@@ -190,6 +191,24 @@ class Denied(ToolError):
     def as_object(self) -> dict[str, Any]:
         found = super().as_object()
         return found if self.rule is None else {**found, "error": {**found["error"], "rule": self.rule}}
+
+
+class ApprovalPending(ToolError):
+    """Nothing has run. With `next_round`, the client itself is asked to send the call again, and no model hears of
+    it."""
+
+    code = "APPROVAL_PENDING"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        next_round: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, fields=fields)
+        self.next_round = next_round
 
 
 class PermissionDenied(ToolError):

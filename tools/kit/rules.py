@@ -131,6 +131,17 @@ class CommandRules(_Rules):
                     return RuleMatch(rule, found[0])
         return None
 
+    def matches_whole(self, command: str) -> bool:
+        """Whether a pattern matches a whole command as it is, without the space around it. Raises Denied as `match`."""
+        command = command.strip()
+        for rule, pattern in self._patterns:
+            try:
+                if match_within(TIME_LIMIT_S, pattern.fullmatch, command) is not None:
+                    return True
+            except TimeoutError:
+                raise _time_limit_denial(rule) from None
+        return False
+
     def check(self, command: str) -> None:
         """Raise Denied if a rule matches a command line, or the input of a running command."""
         found = self.match(command)

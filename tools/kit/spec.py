@@ -21,7 +21,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from tools.kit.errors import InvalidParams
 from tools.kit.habits import take_habits
@@ -37,6 +37,17 @@ Effect = Literal["read", "write", "execute"]
 # Whether callers may ask the host to prune a result: where the profile allows it, or wherever the tool is. Of a tool
 # that always takes a question, every result says what the pruner did.
 Focus = Literal["never", "allowed", "always"]
+
+
+class ChangePreview(NamedTuple):
+    """What a call would do to files, before it does: the whole of it, as a unified diff where it is text.
+
+    `seen` is different as soon as one of the files is.
+    """
+
+    diff: str
+    seen: str
+
 
 # The argument that continues a short result. The host adds and handles it; the tool does not see it.
 CURSOR = "cursor"
@@ -78,6 +89,10 @@ class Tool:
     other_categories: tuple[str, ...] = ()
     # Looks at the parsed arguments before the tool runs, where types do not say it all. Raises InvalidParams.
     check: Callable[..., object] | None = None
+    # What a call would write, for the owner to see before. None: nothing is shown but the arguments.
+    preview: Callable[..., ChangePreview] | None = None
+    # What a call would send to a command that runs; empty if nothing.
+    typed: Callable[..., str] | None = None
 
     @property
     def description(self) -> str:
@@ -148,6 +163,16 @@ class Tool:
         """The arguments that an HTTP client repeats in a header, by which a proxy can route; each with its header."""
         properties: dict[str, Any] = self.input_schema.get("properties", {})
         return {name: schema["x-mcp-header"] for name, schema in properties.items() if "x-mcp-header" in schema}
+
+    @cached_property
+    def command_keyword(self) -> str | None:
+        """The argument that is a command line."""
+        return next((each.keyword for each in self.own_parameters.by_name.values() if each.field.is_command), None)
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether its calls run a command, or type into one, that rules are matched with."""
+        return self.typed is not None or self.command_keyword is not None
 
     @cached_property
     def with_focus(self) -> Tool:
@@ -241,6 +266,8 @@ def tool(
     description: str = "",
     whole_description: str = "",
     check: Callable[..., object] | None = None,
+    preview: Callable[..., ChangePreview] | None = None,
+    typed: Callable[..., str] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function as a tool of `category`.
 
@@ -272,6 +299,8 @@ def tool(
             given_description=description,
             whole_description=whole_description,
             check=check,
+            preview=preview,
+            typed=typed,
         )
 
     return declare

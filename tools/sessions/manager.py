@@ -324,6 +324,11 @@ class SessionManager:
         self._record.add(child.pid)
         return program
 
+    def processes(self) -> list[int]:
+        """Every running process that was started for a client, or descends from one. Reads /proc."""
+        tag = process_tree.environment_entry(f"{self._record.boot}-")
+        return [member.pid for member in process_tree.find(tag)]
+
     def on_disconnect(self, connection: str) -> None:
         """Stop the sessions that a connection has started, if `stop_on_disconnect` is set."""
         for session in self._sessions.values():

@@ -239,10 +239,17 @@ async def shell_start_session(
     )
 
 
+def _typed(ctx: ToolContext, *, session_id: str, input: str, **_: object) -> str:
+    """The whole line so far, because a command may be sent in pieces; empty for a call that only reads."""
+    session = sessions(ctx).find(session_id)
+    return session.unfinished_line + input if input else ""
+
+
 @tool(
     "shell",
     effect="execute",
     title="Send input, read output",
+    typed=_typed,
     focus="allowed",
     deadline_s=_DEADLINE_S,
     known_as=(
@@ -293,8 +300,7 @@ async def shell_send_input(
         how = ended if not session.is_running else "has closed its stdin"
         raise SessionEnded(f"session {session_id} {how}", hint="empty input with wait_ms still reads its output")
     if input:
-        # Rules see the whole line so far, because a command may be sent in pieces.
-        ctx.check_command(session.unfinished_line + input)
+        ctx.check_command(_typed(ctx, session_id=session_id, input=input))
     position = session.read_position(ctx.origin)
     offset = position if since is None else session.log.absolute(since)
     is_first = since is None and not input and position == session.first_shown

@@ -18,9 +18,9 @@ from mcp_agent.cli.commands.token import every_token
 from mcp_agent.cli.declaration import COMMON, STOP_SESSIONS, Argument, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, print_table
 from mcp_agent.config import load
-from mcp_agent.process.printing import one_line
+from mcp_agent.process.printing import Style, one_line
 from registry.edits import edit_named, profile_entry
-from registry.profiles import EFFECTS, BadRegistry
+from registry.profiles import EFFECTS, BadRegistry, State
 from registry.user_error import UsageError, UserError
 
 _EDITORS = ("VISUAL", "EDITOR")
@@ -81,14 +81,21 @@ def show_profile(options: Namespace) -> CommandReply:
     rows: list[Row] = []
     for category, tools in catalog.categories.items():
         named = profile.categories.get(category)
-        rows.append([f"  {category}", _state(named is None or named.enabled)])
-        rows += [[f"    {tool.name}", _state(not profile.switch(tool))] for tool in tools]
+        category_state: State = "off" if named is not None and not named.enabled else "on"
+        if category_state == "on" and named is not None and named.asks:
+            category_state = "ask"
+        rows.append([f"  {category}", _state(category_state)])
+        rows += [[f"    {tool.name}", _state(profile.state(tool))] for tool in tools]
     print_table(rows, "no tools")
     for kind, rules in (("paths", profile.deny.paths), ("commands", profile.deny.commands)):
         if rules is not None:
             print(f"  denied {kind}")
             for rule in rules.rules:
                 print("    " + one_line(f"{rule.id:22} {', '.join(rule.patterns)} ({rule.reason})"))
+    if profile.ask.rules:
+        print("  commands that ask")
+        for rule in profile.ask.rules:
+            print("    " + one_line(f"{rule.id:22} {', '.join(rule.patterns)} ({rule.reason})"))
     print(f"from {file.path}")
     return CommandReply(profile_entry(file.document(), profile, catalog))
 
@@ -206,7 +213,7 @@ def remove(options: Namespace) -> CommandReply:
 )
 def enable(options: Namespace) -> CommandReply:
     """Switch categories, tools, or everything of an effect on."""
-    return _switch(options, is_on=True, stops_sessions=False)
+    return _switch(options, "on")
 
 
 @command(
@@ -219,15 +226,28 @@ def enable(options: Namespace) -> CommandReply:
 )
 def disable(options: Namespace) -> CommandReply:
     """Switch categories, tools, or everything of an effect off."""
-    return _switch(options, is_on=False, stops_sessions=options.stop_sessions)
+    return _switch(options, "off", stops_sessions=options.stop_sessions)
 
 
-def _switch(options: Namespace, *, is_on: bool, stops_sessions: bool) -> CommandReply:
+@command(
+    "ask",
+    _TARGETS,
+    _effect("to ask"),
+    settings=COMMON,
+    examples=("mcp-agent ask shell", "mcp-agent ask --effect execute --profile reviewer"),
+)
+def ask(options: Namespace) -> CommandReply:
+    """Let categories, tools, or everything of an effect ask you before they run."""
+    return _switch(options, "ask")
+
+
+def _switch(options: Namespace, state: State, *, stops_sessions: bool = False) -> CommandReply:
     targets, effects = list(dict.fromkeys(options.targets)), list(dict.fromkeys(options.effect or ()))
     arguments = {
         "targets": targets,
         "effects": effects,
-        "enabled": is_on,
+        "enabled": state != "off",
+        "ask": None if state == "off" else state == "ask",
         "profile": options.profile,
         "stop_sessions": stops_sessions,
     }
@@ -235,16 +255,17 @@ def _switch(options: Namespace, *, is_on: bool, stops_sessions: bool) -> Command
         raise UsageError("name a category or a tool (mcp-agent tools lists them), or an effect with --effect")
     report = make_change(options, "switch", arguments)
     # Where a note says what still hides them, they are not on, though their own switches are.
-    state = "off" if not is_on else "switched on" if report["notes"] else "on"
+    said = {"off": "off", "on": "switched on" if report["notes"] else "on", "ask": "set to ask"}[state]
     names = [*targets, *(f"everything that can {effect}" for effect in effects)]
     verb = "are" if len(names) > 1 else "is"
-    print(f"{', '.join(names)} {verb} {state} in the profile {report['profile']}")
+    print(f"{', '.join(names)} {verb} {said} in the profile {report['profile']}")
     print_change(report)
     return CommandReply(report)
 
 
-def _state(is_on: bool) -> Cell:
-    return Cell("on", "green") if is_on else Cell("off", "red")
+def _state(state: State) -> Cell:
+    styles: dict[State, Style] = {"on": "green", "off": "red", "ask": "yellow"}
+    return Cell(state, styles[state])
 
 
 def _in_editor(profile_id: str, entry: dict[str, Any]) -> tuple[str, Path]:
