@@ -161,6 +161,8 @@ class ToolContext(Struct, eq=False):
     most_wait_ms: int = 30_000
     # How much text the result has room for: a tool that can go on need not give more. None: a message's.
     text_room: TextRoom | None = None
+    # How long the diff of a change may become in a result.
+    diff_chars: int = 8_000
     # Whether a change of a file is looked at for new syntax errors.
     checks_syntax: bool = True
     # Whether a model is given the result as text: an edit that can mean only one place is made.

@@ -123,6 +123,9 @@ class Approvals(Approver):
             return await run()
         # What is denied is not asked about, and neither is what cannot be done.
         preview = await question.look()
+        if preview is not None and not preview.seen:
+            # It changes nothing.
+            return await run()
         if any(each.alone == "deny" for each in reasons):
             raise Denied(
                 f"{_why(reasons)} and needs approval, and nobody is there to give it",

@@ -8,10 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcp_agent.calls.call import Call
 from registry.asking import AskReason, ToolAsk
 from tools.context import ToolContext
+from tools.files.diffs import WHOLE_CHARS
 from tools.files.sources import is_reference
 from tools.kit.errors import Denied
 from tools.kit.spec import ChangePreview, Tool
@@ -92,7 +94,9 @@ def look_at(
         path = arguments.get(keyword)
         if isinstance(path, str) and path and not is_reference(path):
             context.paths.resolve(path)
-    return None if tool.preview is None else tool.preview(context, **arguments)
+    if tool.preview is None:
+        return None
+    return tool.preview(replace(context, diff_chars=WHOLE_CHARS, report=lambda *_: None), **arguments)
 
 
 def later_progress(report: ReportProgress, passed_s: float) -> ReportProgress:

@@ -6,13 +6,12 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.approvals.asking import decide, pending
 from tests.support.daemon import Daemon, running
 from tests.support.peers import WIRES, Connect
-from tests.support.waiting import eventually
 
 ASKING = {"profiles": [{"id": "default", "categories": [{"id": "shell", "ask": True}]}]}
 
@@ -23,24 +22,6 @@ def asking(home: Path) -> Iterator[Daemon]:
     (home / "tools.json").write_text(json.dumps(ASKING))
     with running(home, "--approval-hold-s", "15") as daemon:
         yield daemon
-
-
-async def pending(daemon: Daemon, count: int = 1) -> list[dict[str, Any]]:
-    """The questions that wait, once there are so many."""
-    async with daemon.http() as http:
-
-        async def look() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = (await http.get("/api/approvals")).json()["approvals"]
-            return found
-
-        return await eventually(look, lambda found: len(found) == count and all(each["waiting"] for each in found))
-
-
-async def decide(daemon: Daemon, request_id: str, decision: str, **more: str) -> dict[str, Any]:
-    async with daemon.http() as http:
-        answer = await http.post(f"/api/approvals/{request_id}", json={"decision": decision, **more})
-        found: dict[str, Any] = answer.json()
-        return {"status": answer.status_code, **found}
 
 
 @pytest.mark.parametrize("wire", [name for name in WIRES if not name.startswith("stdio")])

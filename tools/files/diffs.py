@@ -16,6 +16,9 @@ from msgspec import Struct
 CONTEXT_LINES = 3
 _COMPARED_LINES = 1_500
 _LINE_CHARS = 2_000
+# A diff that may be so long is to be whole: no line of it is cut.
+WHOLE_CHARS = 1_000_000
+_LEAST_WHOLE = WHOLE_CHARS // 2
 
 
 class Region(Struct, frozen=True):
@@ -163,7 +166,7 @@ def _sign(sign: str, lines: Sequence[str], limit_chars: int | None) -> list[str]
             signed.append(f"… {len(lines) - index} more lines {'removed' if sign == '-' else 'added'}\n")
             break
         size += len(line)
-        if len(line) > _LINE_CHARS:
+        if len(line) > _LINE_CHARS and (limit_chars is None or limit_chars < _LEAST_WHOLE):
             line = f"{line[:_LINE_CHARS]}… ({len(line)} characters)\n"
         signed.append(f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n")
     return signed

@@ -8,6 +8,7 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.files.paths import to_wire
 from tools.filesystem.changes import ChangeResult, check_not_own, resolve_name
+from tools.filesystem.previews import preview_delete
 from tools.kit.errors import NotEmpty, NotFound, from_os_error
 from tools.kit.params import Field
 from tools.kit.results import short_path
@@ -30,6 +31,7 @@ class Deleted(ChangeResult, frozen=True):
     effect="write",
     title="Delete a file or folder",
     destructive=True,
+    preview=preview_delete,
     known_as=("delete_file", "remove_file", "rm"),
 )
 def fs_delete(

@@ -10,6 +10,7 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.files.paths import to_wire
 from tools.filesystem.changes import ChangeResult, check_not_own, make_parents, resolve_name
+from tools.filesystem.previews import preview_move
 from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import AlreadyExists, InvalidPath, NotFound, from_os_error
 from tools.kit.params import Field
@@ -40,6 +41,7 @@ _TO = ("destination", "dest", "dst", "destination_path", "new_path", "to_path", 
     effect="write",
     title="Move a file or folder",
     destructive=True,
+    preview=preview_move,
     known_as=("move_file", "rename_file", "mv", "undo"),
 )
 def fs_move(

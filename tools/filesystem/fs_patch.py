@@ -17,6 +17,7 @@ from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview, render_cha
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.filesystem.patched_files import PatchedFiles, apply_patch
+from tools.filesystem.previews import preview_patch
 from tools.filesystem.syntax import new_error
 from tools.kit.errors import NotFound, TooLarge, from_os_error
 from tools.kit.params import Field
@@ -67,6 +68,7 @@ class Patched(ChangeResult, frozen=True):
     effect="write",
     title="Patch a file",
     destructive=True,
+    preview=preview_patch,
     known_as=("edit_file", "edit", "str_replace", "str_replace_editor", "replace", "apply_patch", "patch_file"),
 )
 def fs_patch(

@@ -14,6 +14,7 @@ from tools.files.revisions import HASHED_BYTES, rev_of_open, short_rev
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, detect_encoding
 from tools.filesystem.changes import ChangeResult, make_parents
+from tools.filesystem.previews import preview_write
 from tools.filesystem.syntax import MOST_CHARS, is_checked, new_error
 from tools.kit.errors import IsBinary, NotEncodable, StaleRev, from_os_error
 from tools.kit.params import Field
@@ -55,6 +56,7 @@ class WrittenFile(ChangeResult, frozen=True):
     effect="write",
     title="Write a file",
     destructive=True,
+    preview=preview_write,
     known_as=("write_file", "create_file", "save_file"),
 )
 def fs_write(

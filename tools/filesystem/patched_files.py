@@ -33,7 +33,6 @@ from tools.kit.results import quantity, short_path
 _HERE_DOCUMENT = re.compile(r"(?:.*\bapply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1\s*")
 _FENCE = re.compile(r"`{3,}\w*\s*")
 _MOST_FILES = 200
-_DIFF_CHARS = 8_000
 _BRIEF_CHARS = 400
 
 
@@ -226,7 +225,11 @@ class _Work:
         file.encoding, file.is_there = UTF_8, True
         shown = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
         return _Done(
-            file, "added", diff=showable(shown[:_DIFF_CHARS]), changes=[LineChange(1, 0, len(lines))], notes=notes
+            file,
+            "added",
+            diff=showable(shown[: self._ctx.diff_chars]),
+            changes=[LineChange(1, 0, len(lines))],
+            notes=notes,
         )
 
     def _check_removed(self, change: FileChange, file: _File) -> None:
@@ -273,7 +276,9 @@ class _Work:
             at = region.new_start
             if (changed := changed_lines(old, new, region)) is not None:
                 done.changes.append(changed._replace(line=1 + line + changed.line))
-        done.diff = showable(diff_regions(old, new, regions, first_old=1, first_new=1, limit_chars=_DIFF_CHARS))
+        done.diff = showable(
+            diff_regions(old, new, regions, first_old=1, first_new=1, limit_chars=self._ctx.diff_chars)
+        )
         if placed.is_guess:
             brief = diff_regions(old, new, regions, first_old=1, first_new=1, limit_chars=_BRIEF_CHARS, context=0)
             done.brief = showable(brief)

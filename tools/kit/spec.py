@@ -42,7 +42,7 @@ Focus = Literal["never", "allowed", "always"]
 class ChangePreview(NamedTuple):
     """What a call would do to files, before it does: the whole of it, as a unified diff where it is text.
 
-    `seen` is different as soon as one of the files is.
+    `seen` is different as soon as one of the files is, and empty for a call that changes nothing.
     """
 
     diff: str

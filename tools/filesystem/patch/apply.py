@@ -35,7 +35,6 @@ from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, Too
 WHOLE_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _MOST_LINE_BYTES = 32 * 1024 * 1024
-_DIFF_CHARS = 8_000
 _BRIEF_CHARS = 250
 _EXCERPT_CHARS = 500
 _LISTED_LINES = 5
@@ -301,8 +300,8 @@ class Patch(Struct, eq=False):
                 text = after
         if regions:
             compare = partial(diff_regions, old, text, regions, first_old=self._old_line, first_new=self._new_line)
-            if len(self.diff) <= _DIFF_CHARS:
-                self.diff += showable(compare(limit_chars=_DIFF_CHARS))
+            if len(self.diff) <= self._ctx.diff_chars:
+                self.diff += showable(compare(limit_chars=self._ctx.diff_chars))
             if self._is_lenient and self.shows_more and len(self.brief) <= _BRIEF_CHARS:
                 self.brief += showable(compare(limit_chars=_BRIEF_CHARS, context=0))
         self._note_changes(old, text, regions)
