@@ -79,6 +79,8 @@ class Request(Struct, eq=False):
     # What the run gives, once it has begun.
     outcome: asyncio.Future[Any] | None = None
     timer: asyncio.TimerHandle | None = None
+    # The owner has answered "always", and the exception is being saved.
+    is_being_answered: bool = False
 
     @property
     def caller(self) -> Caller:
@@ -274,7 +276,14 @@ class Approvals(Approver):
     def policy_changed(self) -> None:
         """The switches or rules are different: calls that wait begin again, and what is not asked any more ends."""
         for request in self.pending:
-            if not self._still_asks(request):
+            if request.is_being_answered or self._still_asks(request):
+                continue
+            if request.waiting:
+                # They begin again, and are told what the switches say now.
+                self._record("approval_ended", request, why="switch")
+                self._remove(request)
+                self._on_change()
+            else:
                 self._end(request, "switch")
         if self._policy is not None:
             self._policy.set_result(None)

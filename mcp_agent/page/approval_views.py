@@ -51,8 +51,13 @@ class ApprovalViews:
         if len(reason) > _MOST_REASON_CHARS:
             raise BadRequest(f"a reason has at most {_MOST_REASON_CHARS} characters")
         if verdict == "always":
-            for edit in exceptions_for(found):
-                await self._daemon.change(edit, request.by)
+            edits = exceptions_for(found)
+            found.is_being_answered = True
+            try:
+                for edit in edits:
+                    await self._daemon.change(edit, request.by)
+            finally:
+                found.is_being_answered = False
         self._approvals.decide(found, Decision(verdict, request.by, " ".join(reason.split())))
         return {"approvals": [describe_request(each) for each in self._approvals.pending]}
 

@@ -224,12 +224,18 @@ def _summarise_profile(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _describe_switches(profile: Profile, tools: Iterable[Tool], visible: Sequence[Tool]) -> dict[str, Any]:
+def _describe_switches(profile: Profile, tools: Sequence[Tool], visible: Sequence[Tool]) -> dict[str, Any]:
     return {
         **_summarise_profile(profile),
         "builtin": profile.id in SHIPPED,
         "compact": profile.is_compact,
-        "effects": {effect: profile.effects.get(effect, True) for effect in EFFECTS},
+        "effects": {effect: bool(profile.effects.get(effect, True)) for effect in EFFECTS},
+        "asks": {
+            "effects": [effect for effect in EFFECTS if profile.effects.get(effect) == "ask"],
+            "categories": [name for name, switches in profile.categories.items() if switches.asks],
+            "tools": [tool.name for tool in tools if profile.asking_switch(tool) is not None],
+            "rules": [rule.id for rule in profile.ask.rules],
+        },
         "categories": {name: switches.enabled for name, switches in profile.categories.items()},
         "on": [tool.name for tool in tools if profile.names_on(tool)],
         "visible": [tool.name for tool in visible],

@@ -71,6 +71,7 @@ interface BoardProfile {
   shipped: boolean;
   builtin: boolean;
   effects: Record<Effect, boolean>;
+  asks: { effects: Effect[]; categories: string[]; tools: string[]; rules: string[] };
   categories: Record<string, boolean>;
   /** Tools that are on by their own switch, and those that its callers see. */
   on: string[];
@@ -92,12 +93,34 @@ interface Board {
   profiles: BoardProfile[];
 }
 
+/** A call that waits for the owner. */
+interface Approval {
+  id: string;
+  box?: string;
+  tool: string;
+  title: string;
+  effect: string;
+  client: string;
+  program: string;
+  user: string;
+  folder: string;
+  command: string | null;
+  diff: string | null;
+  arguments: Record<string, unknown>;
+  reasons: { profile: string; rule: string; text: string; matched: string }[];
+  waiting: boolean;
+  age_s: number;
+  expires_in_s: number;
+  always: { profile: string; text: string; pattern: string | null }[] | null;
+}
+
 interface PageState {
   connection: "connecting" | "live" | "lost" | "out";
   boot?: string;
   gateway?: string;
   board?: Board;
   sessions?: Session[];
+  approvals?: Approval[];
   lines: AuditLine[];
 }
 

@@ -1,6 +1,7 @@
 // The frame of the page: navigation, the view that is open, messages, dialogs, and the login.
 
 import { ApiError, explain, get, logOut } from "./api.js";
+import { approvalBanner, wantsNotifications } from "./approvals.js";
 import { button, field, fill, h, icon, select } from "./dom.js";
 import { loginView } from "./login.js";
 import { readSetting, writeSetting } from "./settings.js";
@@ -32,12 +33,20 @@ const THEME_KEY = "mcp-agent-theme";
 function start(root) {
   applyTheme(readSetting(THEME_KEY));
   const store = createStore();
-  const stream = createStream(store);
+  const stream = createStream(store, undefined, listensAlone());
   const main = h("main", { id: "main", tabIndex: -1 });
   const nav = h("nav", { class: "nav", aria: { label: "Views" } });
   const state = h("div", { class: "connection", role: "status" });
   const toasts = h("div", { class: "toasts", role: "status", aria: { live: "polite" } });
   const problems = h("div", { class: "banners" });
+  const banner = approvalBanner(
+    /** @type {any} */ ({
+      store,
+      say: (text, kind) => say(toasts, text, kind),
+      ask,
+      attempt: (work, done) => app.attempt(work, done),
+    }),
+  );
   fill(
     root,
     h(
@@ -57,11 +66,12 @@ function start(root) {
           "div",
           { class: "side-foot" },
           state,
+          banner.buttons,
           themeButton(),
           button("", () => leave(), { icon: "close", label: "Log this browser out", kind: "ghost" }),
         ),
       ),
-      h("div", { class: "content" }, problems, main),
+      h("div", { class: "content" }, banner.element, problems, main),
     ),
     toasts,
   );
@@ -103,6 +113,12 @@ function start(root) {
 
   const isOut = () => store.state.connection === "out";
 
+  let title = "mcp-agent";
+  function paintTitle() {
+    const count = store.state.approvals?.length ?? 0;
+    document.title = count > 0 ? `(${count}) ${title}` : title;
+  }
+
   async function route() {
     const id = location.hash.replace(/^#\//, "").split("/")[0] || "tools";
     const found = VIEWS.find(([name]) => name === id) ?? FIRST_VIEW;
@@ -111,8 +127,14 @@ function start(root) {
     link?.setAttribute("aria-current", "page");
     // On a phone the views are a row that is wider than the screen.
     link?.scrollIntoView({ block: "nearest", inline: "center" });
-    document.title = `${found[1]} · mcp-agent`;
+    title = `${found[1]} · mcp-agent`;
+    paintTitle();
     if (isOut()) return;
+    if (id === "ask") {
+      // It opens the page at a question. The answer is a click.
+      banner.show(app.rest()[0]);
+      history.replaceState(null, "", `#/${found[0]}`);
+    }
     if (current?.id === found[0] && current.update?.(app.rest())) return;
     const turn = ++opening;
     if (store.state.gateway && ONLY_ON_BOXES.includes(found[0])) {
@@ -210,6 +232,7 @@ function start(root) {
       leaveView();
       current = undefined;
       stream.close();
+      store.set("approvals", []);
       fill(main, loginView());
     }
   }
@@ -254,6 +277,7 @@ function start(root) {
   });
   store.watch(["connection"], paintConnection);
   store.watch(["board"], paintProblems);
+  store.watch(["approvals"], paintTitle);
   paintConnection();
   window.addEventListener("hashchange", route);
   // The click comes behind the release of the pointer; a pointer that stays down holds nothing up for long. One timer:
@@ -274,6 +298,16 @@ function start(root) {
   for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => releaseIn(0), true);
   route();
   stream.run();
+}
+
+/** Of the tabs that are hidden, one hears of calls that wait: a browser has six connections to a daemon. */
+function listensAlone() {
+  let isFirst = false;
+  navigator.locks?.request("mcp-agent-notify", () => {
+    isFirst = true;
+    return new Promise(() => {});
+  });
+  return () => isFirst && wantsNotifications();
 }
 
 function themeButton() {

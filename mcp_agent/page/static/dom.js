@@ -72,6 +72,8 @@ const ICONS = {
   down: "M12 5v14M6 13l6 6 6-6",
   left: "M14 6l-6 6 6 6",
   right: "M10 6l6 6-6 6",
+  bell: "M6 17V11a6 6 0 0 1 12 0v6l2 2H4zM10 21h4",
+  sound: "M4 10v4h4l5 4V6L8 10zM16 9a4 4 0 0 1 0 6M18.500 6.500a8 8 0 0 1 0 11",
   box: "M4 8l8-4 8 4v8l-8 4-8-4zM4 8l8 4 8-4M12 12v8",
 };
 

@@ -7,7 +7,10 @@ import { field, fill, h } from "./dom.js";
  * @param {string} title
  * @param {(link: string) => void} [enter] Follows the link that logs this browser in.
  */
-export function loginView(title = "Open the Tools page", enter = (link) => location.assign(link)) {
+export function loginView(
+  title = "Open the Tools page",
+  enter = (link) => location.assign(link + (location.hash === "#/expired" ? "" : location.hash)),
+) {
   const isExpired = location.hash === "#/expired";
   const problem = h("p", { class: "field-problem", role: "alert" });
   const token = h("input", {

@@ -10,7 +10,7 @@
 //   4. A change of the daemon is made with `post`; what is different then arrives by the stream, in every open page.
 //
 // Keys: connection ("connecting", "live", "lost", "out"), boot, gateway (its name, of the gateway of a fleet), board,
-// sessions, lines (the audit log, newest first).
+// sessions, approvals (the calls that wait), lines (the audit log, newest first).
 
 const MOST_LINES = 10_000;
 
@@ -23,6 +23,7 @@ export function createStore() {
     gateway: undefined,
     board: undefined,
     sessions: undefined,
+    approvals: undefined,
     lines: [],
   };
   const watchers = new Set();

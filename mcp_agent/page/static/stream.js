@@ -6,7 +6,8 @@ import { ApiError, events, get, Unreachable } from "./api.js";
 const HIDDEN_MS = 20_000;
 const RETRY_MS = [200, 500, 1000, 2000, 4000];
 
-export function createStream(store, onLines) {
+/** `staysHidden` says whether the page must hear also while nobody sees it. */
+export function createStream(store, onLines, staysHidden = () => false) {
   const followed = new Map();
   let abort = new AbortController();
   let isWanted = true;
@@ -17,6 +18,7 @@ export function createStream(store, onLines) {
   async function refresh(topic) {
     try {
       if (topic === "tools") store.set("board", await get("switchboard"));
+      if (topic === "approvals") store.set("approvals", (await get("approvals")).approvals);
       if (topic === "sessions") store.set("sessions", (await get("sessions")).sessions);
     } catch {
       // The stream has ended as well, then, and what is new is asked for when it is back.
@@ -62,7 +64,7 @@ export function createStream(store, onLines) {
         if (store.state.gateway !== (data.elsewhere ?? undefined)) store.set("gateway", data.elsewhere ?? undefined);
         store.set("connection", "live");
         if (isNew) for (const session of followed.values()) session.restarted?.();
-        await Promise.all([refresh("tools"), refresh("sessions"), catchUp()]);
+        await Promise.all([refresh("tools"), refresh("sessions"), refresh("approvals"), catchUp()]);
       } else await hear(name, data);
     }
   }
@@ -81,7 +83,7 @@ export function createStream(store, onLines) {
 
   /** A browser has six connections to a daemon, for all tabs together: one that nobody sees gives its own back. */
   async function whileSeen() {
-    while (document.hidden)
+    while (document.hidden && !staysHidden())
       await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
   }
 
@@ -90,7 +92,7 @@ export function createStream(store, onLines) {
     let rest;
     document.addEventListener("visibilitychange", () => {
       clearTimeout(rest);
-      if (document.hidden) rest = setTimeout(() => restart(), HIDDEN_MS);
+      if (document.hidden && !staysHidden()) rest = setTimeout(() => restart(), HIDDEN_MS);
     });
     while (isWanted) {
       await whileSeen();

@@ -145,6 +145,19 @@ function mount(root, app) {
 
   const switchTool = (profile, target, enabled) => change("switch", { profile: profile.id, target, enabled });
 
+  /** The switch of a tool, a category or an effect, with its third position: on, and every call asks first. */
+  function withAsk(element, asks, isOn, label, body, above = false) {
+    element.classList.toggle("asks", asks);
+    const next = asks ? (above ? "never" : false) : true;
+    const askButton = button("ask", () => change("switch", { ...body, enabled: true, ask: next }), {
+      kind: "ask-button",
+      disabled: !isOn,
+      aria: { pressed: String(asks), label: `${label}: ask first` },
+      data: { key: `ask-${element.dataset.key}` },
+    });
+    return h("span", { class: "with-ask" }, element, askButton);
+  }
+
   /** Switch a category or an effect. If every one of its tools is off by its own switch, they go on with it. */
   function switchGroup(profile, { targets = /** @type {string[]} */ ([]), ...wanted }, tools) {
     const all = [...targets, ...tools.map((tool) => tool.name)];
@@ -389,7 +402,13 @@ function mount(root, app) {
         return h(
           "td",
           { class: active(state, profile) },
-          toggle(hasTool && profile.effects[effect], label, set, { data }),
+          withAsk(
+            toggle(hasTool && profile.effects[effect], label, set, { data }),
+            profile.asks.effects.includes(effect),
+            hasTool && profile.effects[effect],
+            label,
+            { profile: profile.id, effects: [effect] },
+          ),
         );
       }),
     );
@@ -423,25 +442,31 @@ function mount(root, app) {
           return h(
             "td",
             { class: active(state, profile) },
-            toggle(
+            withAsk(
+              toggle(
+                isOn,
+                `${category.label} in ${profile.label}`,
+                (enabled) =>
+                  switchGroup(profile, { targets: [category.id], enabled }, enabled && !hasTool ? category.tools : []),
+                {
+                  class: `switch ${profile.enabled ? "" : "overruled"}`,
+                  data: { key: `category-${category.id}-${profile.id}` },
+                },
+              ),
+              profile.asks.categories.includes(category.id),
               isOn,
               `${category.label} in ${profile.label}`,
-              (enabled) =>
-                switchGroup(profile, { targets: [category.id], enabled }, enabled && !hasTool ? category.tools : []),
-              {
-                class: `switch ${profile.enabled ? "" : "overruled"}`,
-                data: { key: `category-${category.id}-${profile.id}` },
-              },
+              { profile: profile.id, target: category.id },
             ),
           );
         }),
       ),
       category.id === "shell" && profiles.map((profile) => leftoverRow(state, profile, profiles.length + 3)),
-      category.found.map((tool) => toolRow(state, profiles, tool)),
+      category.found.map((tool) => toolRow(state, profiles, category, tool)),
     );
   }
 
-  function toolRow(state, profiles, tool) {
+  function toolRow(state, profiles, category, tool) {
     return h(
       "tr",
       {},
@@ -460,11 +485,18 @@ function mount(root, app) {
         return h(
           "td",
           { class: active(state, profile) },
-          toggle(isOn && !isOverruled, label, () => switchTool(profile, tool.name, !isOn), {
-            class: `switch ${isOverruled ? "overruled" : ""}`,
-            title: isOverruled ? "Off by a switch above it, and on again with that" : undefined,
-            data: { key: `tool-${tool.name}-${profile.id}` },
-          }),
+          withAsk(
+            toggle(isOn && !isOverruled, label, () => switchTool(profile, tool.name, !isOn), {
+              class: `switch ${isOverruled ? "overruled" : ""}`,
+              title: isOverruled ? "Off by a switch above it, and on again with that" : undefined,
+              data: { key: `tool-${tool.name}-${profile.id}` },
+            }),
+            profile.asks.tools.includes(tool.name),
+            isOn && !isOverruled,
+            `${tool.name} in ${profile.label}`,
+            { profile: profile.id, target: tool.name },
+            profile.asks.effects.includes(tool.effect) || profile.asks.categories.includes(category.id),
+          ),
         );
       }),
     );
@@ -658,7 +690,8 @@ function stillExecuting(state, profile) {
 
 /** Whether every switch is as the preset sets it. */
 function isAsShipped(state, profile, preset) {
-  if (!profile?.enabled || Object.values(profile.effects).includes(false)) return false;
+  if (!profile?.enabled || Object.values(profile.effects).includes(false) || profile.asks.tools.length > 0)
+    return false;
   const all = state.categories.flatMap((category) => category.tools.map((tool) => [category.id, tool.name]));
   const wanted = all.filter(([category]) => preset === "full-access" || category === "browser").map(([, name]) => name);
   return wanted.length === profile.visible.length && wanted.every((name) => profile.visible.includes(name));
