@@ -203,7 +203,10 @@ class HostPruner:
             return attempt.keep_all("nothing_dropped" if selection.has_matched else "nothing_matched")
         if problem is not None:
             return attempt.fail("invalid_response", problem)
-        pruned, more = joined.render(selection, prune_id, include_markers=markers, language=self.language)
+        # `pruning` and the note above have the id; by the contract of the pruning tools each marker has it.
+        pruned, more = joined.render(
+            selection, prune_id, include_markers=markers, language=self.language, is_brief=collapses
+        )
         # Without markers, the caller needs the numbers of the kept lines, from 0.
         kept = None if markers else [number - 1 for number in selection.kept()]
         # What stands behind the last newline is no line.
@@ -229,10 +232,12 @@ class _Joined:
         self.text = f"{first}{self._newline}{second}"
 
     def render(
-        self, selection: Selection, prune_id: str, *, include_markers: bool, language: Language
+        self, selection: Selection, prune_id: str, *, include_markers: bool, language: Language, is_brief: bool
     ) -> tuple[str, str]:
         """What is left of both."""
-        write = partial(render_text, prune_id=prune_id, include_markers=include_markers, language=language)
+        write = partial(
+            render_text, prune_id=prune_id, include_markers=include_markers, language=language, is_brief=is_brief
+        )
         if not self._second:
             return write(self.text, selection), ""
         at = len(self.text) - len(self._second)

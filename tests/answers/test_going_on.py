@@ -36,7 +36,7 @@ _GAP = re.compile(
     r"end_line=(-?\d+); search it: fs_grep base=\2\]\n",
     re.MULTILINE,
 )
-_MARKER = re.compile(r"^⟦PRUNED: prune_id=(\S+) lines (\d+)-(\d+) \(\d+\) reason=.*⟧$", re.MULTILINE)
+_MARKER = re.compile(r"^⟦PRUNED: lines (\d+)-(\d+)(?: · .*)?⟧$", re.MULTILINE)
 
 
 class Wire(NamedTuple):
@@ -101,7 +101,7 @@ class Reader:
             found = _FROM_LINE.search(header)
             following = int(found[1]) if found else None
         else:
-            content, following = await self._unpruned(answer["content"]), answer.get("next_line")
+            content, following = await self._unpruned(answer), answer.get("next_line")
         if following is None:
             return content
         # The line to go on from is the first that is not all there.
@@ -126,13 +126,15 @@ class Reader:
             line, byte = following
             read += content if byte else f"{content}\n"
 
-    async def _unpruned(self, text: str) -> str:
-        """`text` with the lines that its markers stand for."""
+    async def _unpruned(self, answer: Any) -> str:
+        """The content of an answer with the lines that its markers stand for."""
+        text: str = answer["content"]
         read, end = "", 0
         for marker in _MARKER.finditer(text):
-            ranges = [{"start_line": int(marker[2]), "end_line": int(marker[3])}]
-            answer = await self.call("recover_text", prune_id=marker[1], ranges=ranges, include_line_numbers=False)
-            read += text[end : marker.start()] + answer["raw_text"]
+            ranges = [{"start_line": int(marker[1]), "end_line": int(marker[2])}]
+            prune_id = answer["pruning"]["prune_id"]
+            back = await self.call("recover_text", prune_id=prune_id, ranges=ranges, include_line_numbers=False)
+            read += text[end : marker.start()] + back["raw_text"]
             end = marker.end()
         return read + text[end:]
 

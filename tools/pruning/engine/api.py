@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from tools.pruning.engine.choice import Candidates, choose, choose_fewest, choose_outline, runs
+from tools.pruning.engine.choice import Candidates, choose, choose_fewest, choose_outline, fill_definitions, runs
 from tools.pruning.engine.evidence import Evidence, find_evidence, rare_lines
 from tools.pruning.engine.features import (
     code_line_features,
@@ -152,6 +152,7 @@ def select(
     kept = choose(candidates, quota=quota, top_price=price, gap_markers=_GAP_MARKERS[kind], check=check)
     if kind == "code":
         kept |= ends_of_statements(kept, lines)
+        kept = fill_definitions(kept, parsed.structure, lines.tokens)
     if max_prune_ratio is not None and kept.all():
         # No gap of so short a text is worth its marker, and yet the caller has said how much to drop.
         kept = choose_fewest(candidates, quota)

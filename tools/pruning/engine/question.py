@@ -34,14 +34,25 @@ _WORD = re.compile(
 # file of that part the name is everywhere. "KeyError: …" is none: it is what the question is about.
 _TOPIC = re.compile(r"\s*(?:\[[^\]\n]*\]\s*)*(?:(?:[a-z][\w/.-]*(?:\([^)\n]*\))?|\w+\([^)\n]*\))!?:\s)?")
 _NAME = re.compile(r"\w+")
-# Of the name of a source file. It tells nothing of the lines of that file.
-_FILE_ENDING = re.compile(r"(?<=\w)\.(?:py|jsx?|tsx?|go|rs|java|cpp|cc|hpp|cs|rb|php)(?=[`'\"]?$)")
+# Of the name of a source file. It tells nothing of the lines of that file, and little of those of another.
+_FILE_ENDING = re.compile(r"(?<=\w)\.(?:py|jsx?|tsx?|go|rs|java|kt|c|h|cpp|cc|hpp|cs|rb|php|md)(?=[`'\"]?$)")
+# What an agent says of what it is about to do, as in "I'll start by reading the relevant files": it holds for any text.
+_ASIDE = re.compile(
+    r"\b(?:(?:let me|let's|let us|i'll|i will|i need to|i should|we need to|i'm going to|i want to)"
+    r"(?: (?:now|first|also|quickly|just|then|start by|begin by|take a))*"
+    r"(?: (?:look(?:ing)?(?: at| into)?|read(?:ing)?|check(?:ing)?|see(?:ing)?|examin(?:e|ing)|explor(?:e|ing)"
+    r"|review(?:ing)?|start(?:ing)?|understand(?:ing)?|find|verify|implement|update|fix)\b)?"
+    r"|to (?:better )?understand|implement the following plan|in parallel|good question|yeah|yep"
+    r"|(?:the )?(?:relevant|key|current|existing|necessary|critical) (?:files?|code|implementation|state|structure))\b",
+    re.IGNORECASE,
+)
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _PART = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{UNSPACED}]+|\d+")
 _NOISE = re.compile(r"https?://\S+|#\d+|^[ \t]*[\w-]+-by:.*$|\b[0-9a-f]{7,40}\b", re.MULTILINE | re.IGNORECASE)
 _SUBJECT_WEIGHT = 1.0
 _BODY_WEIGHT = 0.45
 _TOPIC_WEIGHT = 0.3
+_FILE_WEIGHT = 0.3
 _NAME_WEIGHT = 1.4
 _QUOTED_WEIGHT = 1.6
 # Of the weight of the parts of a name, which match with it.
@@ -141,7 +152,8 @@ def read_question(text: str) -> Question:
     """Read a question. The first line weighs more than the rest, and identifiers more than words."""
     weights = _Weights()
     stems: set[str] = set()
-    lines = [line for line in _NOISE.sub(" ", text[:_MAX_CHARS]).split("\n") if line.strip()]
+    said = _ASIDE.sub(" ", _NOISE.sub(" ", text[:_MAX_CHARS]).replace("’", "'"))
+    lines = [line for line in said.split("\n") if _NAME.search(line)]
     for line, weight in _weigh(lines):
         for run in _UNSPACED_RUN.findall(line):
             weights.add_bigrams(run, weight)
@@ -166,12 +178,21 @@ def _read_line(line: str, weight: float, weights: _Weights) -> Iterator[str]:
     for found in _WORD.finditer(line):
         is_quoted = found["quoted"] is not None
         is_code = is_quoted or found["code"] is not None
-        names = _NAME.findall(_FILE_ENDING.sub("", found[0]))
+        stems, is_file = _FILE_ENDING.subn("", found[0])
+        names = _NAME.findall(stems)
         for name in names:
             parts = split_identifier(name)
             yield from map(stem, parts)
             is_compound = len(parts) > 1 or len(names) > 1
-            emphasis = weight * (_QUOTED_WEIGHT if is_quoted else _NAME_WEIGHT if is_code or is_compound else 1.0)
+            emphasis = weight * (
+                _FILE_WEIGHT
+                if is_file
+                else _QUOTED_WEIGHT
+                if is_quoted
+                else _NAME_WEIGHT
+                if is_code or is_compound
+                else 1.0
+            )
             for part in parts:
                 if is_code or part not in _STOP_WORDS:
                     weights.add(stem(part), emphasis)

@@ -113,9 +113,10 @@ def render_text(
     include_markers: bool = True,
     language: Language = "fr",
     first: int = 1,
+    is_brief: bool = False,
 ) -> str:
     """Write the kept lines of the text, which begins with line `first`. With `annotate_lines` each begins with its
-    number: `N│ `.
+    number: `N│ `. With `is_brief` the markers say the lines alone: where the answer says the id, once.
 
     With nothing dropped and no annotation the text comes back unchanged. The empty string after a final newline gets
     no number, because a reader does not see it as a line. Raises ValueError if the selection is of another text.
@@ -130,7 +131,7 @@ def render_text(
             kept = text[place : block.start_char - 1]
             pieces.append(_number_lines(kept, line) if annotate_lines else kept)
         if include_markers:
-            pieces.append(_marker(block, prune_id, language))
+            pieces.append(_brief_marker(block, language) if is_brief else _marker(block, prune_id, language))
         line, place = block.end + 1, block.end_char
     if line <= selection.total_lines:
         pieces.append(_number_lines(text[place:], line, ends_text=True) if annotate_lines else text[place:])
@@ -187,3 +188,10 @@ def _marker(block: DroppedBlock, prune_id: str, language: Language) -> str:
         note = f" · {block.note}" if block.note else ""
         return f"⟦PRUNED: prune_id={prune_id} lines {span} reason={reason}{note}⟧"
     return f"⟦PRUNÉ: prune_id={prune_id} lignes {span} raison={reason}⟧"
+
+
+def _brief_marker(block: DroppedBlock, language: Language) -> str:
+    if language == "fr":
+        return f"⟦PRUNÉ: lignes {block.start}-{block.end}⟧"
+    note = f" · {block.note}" if block.note else ""
+    return f"⟦PRUNED: lines {block.start}-{block.end}{note}⟧"

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tools.pruning.engine.choice import MARKER_TOKENS, Candidates, choose
+from tools.pruning.engine.choice import MARKER_TOKENS, Candidates, choose, fill_definitions
+from tools.pruning.engine.structure import Structure
 
 LINES = 11
 GAP_MARKERS = 2.65
@@ -95,6 +96,20 @@ def test_a_piece_of_a_definition_is_kept_if_it_is_worth_its_header_too(worth_of_
     alone = Candidates(worth, given.tokens, given.must_keep, given.unit, header=np.full(40, -1))
     kept = choose(alone, quota=0, top_price=1.0, gap_markers=GAP_MARKERS, check=lambda: None)
     assert np.flatnonzero(kept).tolist() == [0, 1, 2, 3, 20, 21]
+
+
+@pytest.mark.parametrize(("kept_lines", "is_filled"), [(6, False), (8, True)])
+def test_a_definition_of_which_most_is_kept_is_kept_whole(kept_lines: int, is_filled: bool) -> None:
+    scope = np.full(40, -1)
+    scope[10:20] = 10
+    scope[25:40] = 25
+    nothing = np.zeros(40, dtype=np.bool_)
+    structure = Structure(is_header=nothing, is_import=nothing, is_comment=nothing, scope=scope, parent=scope)
+    kept = np.zeros(40, dtype=np.bool_)
+    kept[10 : 10 + kept_lines] = kept[25:30] = True
+    filled = fill_definitions(kept, structure, np.full(40, MARKER_TOKENS + 1))
+    assert filled[10:20].all() == is_filled
+    assert filled[20:].tolist() == kept[20:].tolist()
 
 
 def _has_short_gap(kept: tuple[bool, ...]) -> bool:

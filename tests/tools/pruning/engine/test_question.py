@@ -65,6 +65,31 @@ def test_the_ending_of_a_source_file_is_no_term(name: str) -> None:
     assert "py" not in keys
 
 
+@pytest.mark.parametrize(
+    "aside",
+    [
+        "Let me look at {}",
+        "I'll start by reading {}",
+        "Now I need to update {}",
+        "Good question. Let me first check {}",
+        "I\u2019ll read the relevant files to understand the current state of {}",
+        "Implement the following plan:\n# {}",
+    ],
+)
+def test_what_an_agent_says_of_itself_is_no_term(aside: str) -> None:
+    plain = {term.key: term.weight for term in read_question("How do the retries end?").terms}
+    assert {term.key: term.weight for term in read_question(aside.format("how the retries end")).terms} == plain
+
+
+def test_a_question_of_which_nothing_is_left_says_nothing() -> None:
+    assert read_question("Let me read the relevant files to understand the current implementation.").terms == ()
+
+
+def test_the_name_of_a_source_file_weighs_less_than_what_is_asked_of_it() -> None:
+    weights = {term.key: term.weight for term in read_question("Why does src/client/backoff.go end too late?").terms}
+    assert 0 < weights[stem("backoff")] < weights[stem("late")]
+
+
 def test_a_whole_name_weighs_a_little_less_than_its_parts() -> None:
     weights = {(term.key, term.is_name): term.weight for term in read_question("Raise max_age").terms}
     assert 0 < weights["maxage", True] < weights["max", False]

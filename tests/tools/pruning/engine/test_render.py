@@ -26,6 +26,14 @@ def test_without_markers_the_annotations_still_carry_them() -> None:
     assert rendered.annotations[0].marker == "⟦PRUNÉ: prune_id=prn_1 lignes 1-2 (2) raison=accessoire⟧"
 
 
+@pytest.mark.parametrize(("language", "marker"), [("en", "PRUNED: lines 2-4 · 3 alike"), ("fr", "PRUNÉ: lignes 2-4")])
+def test_a_brief_marker_says_the_lines_alone(language: engine.Language, marker: str) -> None:
+    block = DroppedBlock(2, 4, "routine", 2, 8, "3 alike")
+    selection = Selection(dropped=(block,), total_lines=6, source_type="logs")
+    text = engine.render_text("a\nb\nc\nd\ne\n", selection, "prn_1", language=language, is_brief=True)
+    assert text == f"a\n⟦{marker}⟧\ne\n"
+
+
 def test_a_selection_of_another_text_is_refused() -> None:
     selection = Selection(dropped=(DroppedBlock(2, 3, "accessory", 2, 5),), total_lines=3, source_type="code")
     with pytest.raises(ValueError, match="of another text"):
