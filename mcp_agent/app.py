@@ -41,6 +41,7 @@ from registry.gate import Gate
 from registry.profiles import DEFAULT_PROFILE, SHIPPED, Profiles
 from registry.tools_json_file import RegistryFile
 from tools.context import ToolContext
+from tools.effects.tracker import ChangeTracker, DeniedGlobs
 from tools.files.paths import OpenPaths
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalLimits
@@ -113,10 +114,20 @@ def compose_daemon(
     pruner = pruner_of(config, artifacts)
     engine = find_engine()
     paths = OpenPaths(directory, config.closed_paths)
+    effects = None
+    if config.command_undo and gateway is None and journal.most_bytes:
+        effects = ChangeTracker(
+            config.effects_dir,
+            journal,
+            skipped=(config.state_dir, *config.closed_paths),
+            denied=lambda: _denied_to_all(gate.profiles),
+            is_local=paths.is_local,
+        )
     shared = ToolContext(
         "",
         paths,
         sessions=sessions,
+        effects=effects,
         yield_ms=config.yield_ms,
         checks_syntax=config.syntax_checks,
         journal=journal,
@@ -191,6 +202,7 @@ def compose_daemon(
         paths=paths,
         recent_results=recent_results,
         approvals=approvals,
+        effects=effects,
         elsewhere=Elsewhere() if gateway is None else gateway.elsewhere(hub, gate, artifacts, audit),
     )
 
@@ -248,6 +260,17 @@ def journal_of(config: Config) -> Journal:
         total_bytes=config.journal_mb * 1024 * 1024, age_s=config.journal_days * 86_400.0, id_suffix=config.id_suffix
     )
     return Journal(config.journal_dir, limits, Protected(config.protected_paths))
+
+
+def _denied_to_all(profiles: Profiles) -> DeniedGlobs:
+    """The globs of the rules that deny paths in every profile of the file, and in the active one."""
+    every = [each for each in profiles.by_id.values() if not each.is_shipped or each.id == profiles.active]
+    rules = [each.deny.paths for each in every if each.enabled]
+    first = rules[0] if rules else None
+    if first is None:
+        return []
+    common = {rule for rule in first.rules if all(other is not None and rule in other.rules for other in rules)}
+    return first.globs_of(common)
 
 
 def artifacts_of(config: Config) -> ArtifactStore:

@@ -45,6 +45,7 @@ class Config(Struct, frozen=True):
     tls_key: Path | None
     journal_mb: int
     journal_days: int
+    command_undo: bool
     artifacts_mb: int
     artifacts_caller_mb: int
     artifacts_days: int
@@ -136,6 +137,11 @@ class Config(Struct, frozen=True):
         return self.state_dir / "journal"
 
     @property
+    def effects_dir(self) -> Path:
+        """What the helper process writes that sees what commands change."""
+        return self.state_dir / "effects"
+
+    @property
     def copies_dir(self) -> Path:
         """Files that come from another box of the fleet, while they are not whole."""
         return self.state_dir / "copies"
@@ -169,6 +175,7 @@ class Config(Struct, frozen=True):
             self.client_tokens_dir,
             self.client_backups_dir,
             self.journal_dir,
+            self.effects_dir,
             self.artifacts_dir,
             self.audit_dir,
             self.runtime_file,

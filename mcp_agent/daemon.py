@@ -29,6 +29,7 @@ from registry.catalog import LiveCatalog
 from registry.profiles import BadRegistry, Problem, Profiles, policy_change
 from registry.tools_json_file import RegistryFile, watch
 from registry.user_error import UserError
+from tools.effects.tracker import ChangeTracker
 from tools.files.paths import OpenPaths
 from tools.journal.journal import Journal
 from tools.search.engine import Engine
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mcp_agent.transports.artifact_download import ArtifactDownload
     from mcp_agent.transports.events import EventsWire
     from registry.edits import Edit
+
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +89,7 @@ class Daemon(Host):
     paths: OpenPaths
     recent_results: RecentResults
     approvals: Approvals
+    effects: ChangeTracker | None = None
     elsewhere: Elsewhere = Elsewhere()
     # What /health shows of the fleet that it is in.
     fleet_facts: Callable[[], dict[str, Any]] | None = None
@@ -137,6 +140,11 @@ class Daemon(Host):
         self.approvals.close()
         await self.mounts.close()
         await Host.stop(self, grace_s)
+
+    def close(self) -> None:
+        if self.effects is not None:
+            self.effects.close()
+        Host.close(self)
 
     def _publish_change(self) -> None:
         self.approvals.policy_changed()

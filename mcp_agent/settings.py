@@ -286,6 +286,12 @@ SETTINGS = (
     Setting("tls_key", _FILE, None, "private key of tls_cert", "plain HTTP"),
     Setting("journal_mb", _number(0), 200, "most megabytes of old file contents kept for undo"),
     Setting("journal_days", _number(0), 7, "days for which a change can be undone"),
+    Setting(
+        "command_undo",
+        _SWITCH,
+        True,
+        "false does not look at what commands change: their results do not say it, and it cannot be undone",
+    ),
     Setting("artifacts_mb", _number(0), 1000, "most megabytes of artifacts kept in total"),
     Setting("artifacts_caller_mb", _number(0), 100, "most megabytes of artifacts kept for one caller"),
     Setting("artifacts_days", _number(0), 7, "days for which an artifact is kept"),

@@ -25,6 +25,7 @@ from tools.sessions.origin import Origin
 
 if TYPE_CHECKING:
     # Few tools start processes, and what it takes to do so is slow to load.
+    from tools.effects.tracker import ChangeTracker
     from tools.sessions.manager import SessionManager
 
 # Progress is reported at most so often.
@@ -153,6 +154,8 @@ class ToolContext(Struct, eq=False):
     report: Callable[[float, float | None, str | None], None] = field(default=_ignore)
     tell: Callable[[LogLevel, str], None] = field(default=_ignore)
     sessions: SessionManager | None = None
+    # Tells what commands did to files; None where nobody is told.
+    effects: ChangeTracker | None = None
     # What a session is listed by, and what ends it: a wire may have connections, a client may name users and chats.
     origin: Origin = Origin()
     # How long `shell_exec` waits before it answers with a session, if the caller does not say; 0: to the end.

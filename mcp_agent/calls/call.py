@@ -134,6 +134,7 @@ class SharedContext(Struct, frozen=True):
             most_wait_ms=shared.most_wait_ms if call.report is None else longest_wait_s(caller.client) * 1000,
             checks_syntax=shared.checks_syntax,
             sessions=shared.sessions,
+            effects=shared.effects,
             journal=shared.journal,
             revs=shared.revs,
             line_indexes=shared.line_indexes,

@@ -176,7 +176,7 @@ class JournalViews:
     def _read(self) -> tuple[list[JournalEntry], dict[str, dict[str, Any]]]:
         """What can be undone, newest first, and the calls that did it, by the id of the change."""
         entries = self._journal.entries()
-        lines = self._trail.last(_MOST_CALLS, LineFilter(tool="fs_*", outcome="ok")) if entries else []
+        lines = self._trail.last(_MOST_CALLS, LineFilter(outcome="ok")) if entries else []
         return entries, {line["undo"]: line for line in lines if "undo" in line}
 
 

@@ -110,7 +110,10 @@ class UndoResources:
         return [
             {"uri": f"{_UNDO}{entry.id}", "name": entry.id, "description": f"Before a tool {entry.summary}"}
             for entry in self._journal.entries()[:_LISTED]
-            if entry.image_bytes is not None and not self._is_denied(caller, entry.path)
+            if entry.image_bytes is not None
+            # What a command did is several files, each behind a path of its own.
+            and entry.action != "command"
+            and not self._is_denied(caller, entry.path)
         ]
 
     def templates(self, caller: Caller) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ class CompactHost:
 @contextlib.asynccontextmanager
 async def compact_host(folder: Path, **settings: Any) -> AsyncIterator[CompactHost]:
     flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json"), **settings}
-    daemon = compose_daemon(load(flags, {}), EVERY_TOOL, working_directory=folder)
+    daemon = compose_daemon(load({"command_undo": False, **flags}, {}), EVERY_TOOL, working_directory=folder)
     try:
         yield CompactHost(daemon, folder)
     finally:

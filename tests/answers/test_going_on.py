@@ -188,7 +188,7 @@ class Reader:
 async def composed(folder: Path) -> AsyncIterator[Daemon]:
     folder.mkdir(exist_ok=True)
     flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
-    daemon = compose_daemon(load(flags, {}), working_directory=folder)
+    daemon = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=folder)
     try:
         yield daemon
     finally:

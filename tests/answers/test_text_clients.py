@@ -36,7 +36,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Daemon]:
     folder = tmp_path / "host"
     folder.mkdir()
     flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
-    composed = compose_daemon(load(flags, {}), working_directory=folder)
+    composed = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=folder)
     yield composed
     await composed.stop(0.5)
     composed.close()
@@ -137,7 +137,7 @@ async def test_a_program_is_sent_the_object_with_the_defaults_of_the_tool(host: 
 
 async def test_the_setting_says_how_much_text_a_model_is_sent(tmp_path: Path) -> None:
     flags = {"state_dir": str(tmp_path / "state"), "tools_file": str(tmp_path / "tools.json"), "text_bytes": "10000"}
-    composed = compose_daemon(load(flags, {}), working_directory=tmp_path)
+    composed = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=tmp_path)
     try:
         shown = await _call(composed, "codex-mcp-client", "shell_exec", command="seq 1 20000")
         shorter = await _call(composed, "@cline/core", "shell_exec", command="seq 1 20000")

@@ -83,7 +83,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
 @pytest.fixture
 async def daemon(tmp_path: Path, catalog: Catalog) -> AsyncIterator[Daemon]:
     flags = {"state_dir": str(tmp_path / "state"), "tools_file": str(tmp_path / "tools.json")}
-    started = compose_daemon(load(flags, {}), catalog, tmp_path)
+    started = compose_daemon(load({"command_undo": False, **flags}, {}), catalog, tmp_path)
     yield started
     await started.stop(0.5)
     started.close()

@@ -63,7 +63,7 @@ async def _gateway(folder: Path) -> AsyncIterator[Daemon]:
         fleet.member("one")
         gateway = Gateway(server.url, None, "gw", look_every_s=0.02)
         flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
-        daemon = compose_daemon(load(flags, {}), working_directory=folder, gateway=gateway)
+        daemon = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=folder, gateway=gateway)
         await gateway.join(daemon)
         following = asyncio.create_task(gateway.follow())
         try:

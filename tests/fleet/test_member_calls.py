@@ -74,7 +74,7 @@ async def _member(folder: Path, lease_s: float = 60.0) -> AsyncIterator[_Asker]:
             "fleet": server.url,
             "box": "one",
         }
-        daemon = compose_daemon(load(flags, {}), working_directory=folder)
+        daemon = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=folder)
         member = Member(daemon, lease_s=lease_s)
         await member.join()
         bus = Bus(server.url, name="test", inbox_prefix="_INBOX.test")

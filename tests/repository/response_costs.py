@@ -96,7 +96,7 @@ def written(text: str) -> list[Cost]:
 
 async def _measured(folder: Path) -> list[Cost]:
     flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json")}
-    daemon = compose_daemon(load(flags, {}), working_directory=folder)
+    daemon = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=folder)
     answers = Answers(daemon.artifacts, daemon.gate.visible)
     tokens = openai.o200k_base()
     catalog = discover()

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_agent.cli.reference import pages
 from tests.support import ROOT
-from tests.support.daemon import Daemon, command, environment
+from tests.support.daemon import command, environment, running
 from tests.support.waiting import PATIENCE_S
 
 _PAGES = sorted(ROOT.glob("docs/*.md"))
@@ -53,9 +53,10 @@ def _run(blocks: Sequence[str], url: str, home: Path, **extra: str) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in _PAGES if _blocks(page, "bash")], ids=lambda page: page.name)
-def test_the_blocks_of_a_page_end_well_in_order(daemon: Daemon, page: Path) -> None:
+def test_the_blocks_of_a_page_end_well_in_order(home: Path, page: Path) -> None:
     """The daemon of the test stands in for the one that the page has its reader start."""
-    _run(_blocks(page, "bash"), daemon.url, daemon.home, MCP_AGENT_CONFIG=str(daemon.tools_json))
+    with running(home, extra={"MCP_AGENT_COMMAND_UNDO": "true"}) as daemon:
+        _run(_blocks(page, "bash"), daemon.url, daemon.home, MCP_AGENT_CONFIG=str(daemon.tools_json))
 
 
 def test_the_readme_works_from_its_first_command_to_its_last(home: Path) -> None:

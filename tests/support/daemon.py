@@ -30,7 +30,8 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     kept = {
         key: value for key, value in os.environ.items() if not key.startswith(("MCP_AGENT_", "XDG_", "PYTHON", "MAKE"))
     }
-    return {**kept, "HOME": str(home), **(extra or {})}
+    # What a result says of files depends on how fast the helper process starts. Tests that ask for it switch it on.
+    return {**kept, "HOME": str(home), "MCP_AGENT_COMMAND_UNDO": "false", **(extra or {})}
 
 
 @dataclass

@@ -53,7 +53,7 @@ class ShellHost:
 @contextlib.asynccontextmanager
 async def shell_host(folder: Path, **settings: Any) -> AsyncIterator[ShellHost]:
     flags = {"state_dir": str(folder / "state"), "tools_file": str(folder / "tools.json"), **settings}
-    daemon = compose_daemon(load(flags, {}), working_directory=folder)
+    daemon = compose_daemon(load({"command_undo": False, **flags}, {}), working_directory=folder)
     host = ShellHost(daemon, folder)
     try:
         yield host

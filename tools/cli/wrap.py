@@ -15,8 +15,9 @@ from msgspec import Struct, field
 
 from tools.cli.program_help import find_program
 from tools.context import ToolContext
+from tools.effects.watched import watched
 from tools.kit.errors import BlockedSubcommand, NotFound, Timeout
-from tools.shell.shell_exec import Executed, check_text, ended_if_cancelled, finish, sessions, wait_for_end
+from tools.shell.shell_exec import Executed, check_text, run_to_end, sessions
 
 MISSING_PROGRAM = 127
 _MOST_OUTPUT_BYTES = 1024 * 1024
@@ -84,25 +85,23 @@ class Wrap(Struct, frozen=True):
         ctx.check_command(line)
         program = find_program(self.command, self.env)
         if program is None:
-            fields = {"stdout": "", "stderr": "", "exit_code": MISSING_PROGRAM}
-            raise NotFound(f"{self.command} binary not found", hint="it is not on the daemon's PATH", fields=fields)
+            hint, fields = "it is not on the daemon's PATH", {"stdout": "", "stderr": "", "exit_code": MISSING_PROGRAM}
+            raise NotFound(f"{self.command} binary not found", hint=hint, fields=fields)
         began = time.monotonic()
-        session = sessions(ctx).execute(
-            line,
-            cwd,
-            argv=(program, *args),
-            origin=ctx.origin,
-            captures={"stdout": _MOST_OUTPUT_BYTES, "stderr": _MOST_OUTPUT_BYTES},
-            reads_stderr=True,
-            environment={**self.env, **(environment or {})},
-        )
-        with ended_if_cancelled(session):
-            timed_out = await wait_for_end(ctx, session, began, self.timeout_seconds, 0) == "timed out"
-            result = await finish(ctx, session, began, timed_out=timed_out)
-        if timed_out:
-            whole = (
-                f"all that it printed is in {result.artifactRef or result.output_path}" if result.truncated else None
+        async with watched(ctx.effects, cwd, line) as watch:
+            session = sessions(ctx).execute(
+                line,
+                cwd,
+                argv=(program, *args),
+                origin=ctx.origin,
+                captures={"stdout": _MOST_OUTPUT_BYTES, "stderr": _MOST_OUTPUT_BYTES},
+                reads_stderr=True,
+                environment={**self.env, **(environment or {})},
             )
+            result = await run_to_end(ctx, session, began, watch, self.timeout_seconds)
+        if result.timed_out:
+            place = result.artifactRef or result.output_path
+            whole = f"all that it printed is in {place}" if result.truncated else None
             message = f"Command timed out after {self.timeout_seconds:g} seconds"
             raise Timeout(message, hint=whole, fields=result.as_object())
         return result

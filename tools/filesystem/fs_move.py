@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tools.context import ToolContext
-from tools.files.paths import to_wire
+from tools.files.paths import from_wire, to_wire
 from tools.filesystem.changes import ChangeResult, check_not_own, make_parents, resolve_name
 from tools.filesystem.previews import preview_move
 from tools.journal.journal_records import JournalEntry
@@ -24,9 +24,12 @@ class Moved(ChangeResult, frozen=True):
     from_: str
     to: str
     moved: bool
+    # What an undo has left as it is, because something else is there now.
+    left: list[str] | None = None
 
     def render(self) -> str:
-        return f"{self.from_} moved to {self.to} · {self.undo_note}"
+        left = f" · left as they are: {', '.join(self.left)}" if self.left else ""
+        return f"{self.from_} moved to {self.to} · {self.undo_note}{left}"
 
     def summary(self) -> str:
         return f"{short_path(self.from_)} moved to {short_path(self.to)}"
@@ -87,19 +90,29 @@ def fs_move(
 def _undo_change(ctx: ToolContext, reference: str, to: str, overwrite: bool) -> Moved:
     # The journal knows a file behind a link by the file's own path.
     target = resolve_name(ctx, to)
-    entry = ctx.journal.entry(reference.removeprefix(_UNDO))
-    if str(target) != entry.path and str(ctx.paths.real(target)) == entry.path:
+    undo_id, _, inner = from_wire(reference.removeprefix(_UNDO)).partition("/")
+    entry = ctx.journal.entry(undo_id)
+    own = str(ctx.journal.place_of(f"{_UNDO}{undo_id}/{inner}"))
+    if str(target) != own and str(ctx.paths.real(target)) == own:
         target = ctx.paths.real(target)
-    _check_undo(ctx, entry, target)
+    _check_undo(ctx, entry, inner, target)
     try:
-        _, path, receipt = ctx.journal.undo(entry.id, to=target, overwrite=overwrite)
+        _, path, receipt = ctx.journal.undo(f"{undo_id}/{inner}" if inner else undo_id, to=target, overwrite=overwrite)
     except OSError as error:
         raise from_os_error(error, to_wire(target)) from error
-    return Moved(reference, to_wire(path), True, **receipt.fields())
+    left = [to_wire(f"{entry.path}/{each}") for each in receipt.left]
+    return Moved(reference, to_wire(path), True, left=left or None, **receipt.fields())
 
 
-def _check_undo(ctx: ToolContext, entry: JournalEntry, target: Path) -> None:
+def _check_undo(ctx: ToolContext, entry: JournalEntry, inner: str, target: Path) -> None:
     """Raise Denied if taking the change back, or putting what was there to `target`, touches what is off limits."""
+    if entry.action == "command":
+        for path in ctx.journal.paths_of(entry, inner):
+            ctx.paths.check(path)
+        return
+    if inner:
+        ctx.paths.check_as(ctx.journal.image_of(f"{_UNDO}{entry.id}/{inner}"), target)
+        return
     for part in ctx.journal.parts_of(entry):
         own = Path(part.path)
         ctx.paths.check_tree(own, *([Path(part.source)] if part.source is not None else ()))

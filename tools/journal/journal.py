@@ -16,7 +16,7 @@ from tools.files import disk
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
 from tools.journal import copies, trees
-from tools.journal.journal_changes import FileChanges
+from tools.journal.command_changes import CommandChanges
 from tools.journal.journal_records import Action, Group, JournalEntry, Receipt
 from tools.journal.journal_recovery import recover
 from tools.kit.errors import AlreadyExists, InvalidPath, IoError, NotFound, StaleRev, ToolError
@@ -24,7 +24,7 @@ from tools.kit.errors import AlreadyExists, InvalidPath, IoError, NotFound, Stal
 _SCHEME = "undo://"
 
 
-class Journal(FileChanges):
+class Journal(CommandChanges):
     """All changes that the tools of this daemon make to files."""
 
     def undo(
@@ -32,21 +32,34 @@ class Journal(FileChanges):
     ) -> tuple[JournalEntry, Path, Receipt]:
         """Take a change back, or put what was there before to another place (`to`).
 
-        Gives the entry, the path that is as it was, and the receipt that undoes the undo. Raises NotFound,
-        AlreadyExists, and StaleRev if the file is no longer what the change left.
+        Behind the id of a command a path of it may stand. Gives the entry, the path that is as it was, and the receipt
+        that undoes the undo. Raises NotFound, AlreadyExists, and StaleRev if a file is no longer what the change left.
         """
+        undo_id, _, inner = undo_id.partition("/")
         entry = self.entry(undo_id)
         own = Path(entry.path)
+        if entry.action == "command" and (to is None or to == self.place_of(f"{_SCHEME}{undo_id}/{inner}")):
+            return entry, *self.undo_command(entry, inner, overwrite=overwrite)
+        if inner or entry.action == "command":
+            return self._put_elsewhere(entry, f"{_SCHEME}{undo_id}/{inner}", to, overwrite=overwrite)
         if entry.parts is not None:
             return self._undo_all(entry, to, overwrite=overwrite)
         if to is not None and str(to) not in entry.paths:
-            image = self.image_of(f"{_SCHEME}{undo_id}")
-            if not overwrite and os.path.lexists(to):
-                raise AlreadyExists(f"{to_wire(to)} is there already", hint="pass overwrite=true to replace it")
-            return entry, to, self._put(image, to)
+            return self._put_elsewhere(entry, f"{_SCHEME}{undo_id}", to, overwrite=overwrite)
         if not overwrite:
             self._check_still(entry, own)
         return entry, *self._take_back(entry, own, overwrite=overwrite)
+
+    def _put_elsewhere(
+        self, entry: JournalEntry, reference: str, to: Path | None, *, overwrite: bool
+    ) -> tuple[JournalEntry, Path, Receipt]:
+        """Put what was there before a change to another place."""
+        image = self.image_of(reference)
+        if to is None:
+            raise InvalidPath(f"{reference[:200]} is a part of a change; say where it goes")
+        if not overwrite and os.path.lexists(to):
+            raise AlreadyExists(f"{to_wire(to)} is there already", hint="pass overwrite=true to replace it")
+        return entry, to, self._put(image, to)
 
     def parts_of(self, entry: JournalEntry) -> list[JournalEntry]:
         """The changes that were made together with `entry`, which is the first of them, as far as they are there."""
@@ -164,6 +177,8 @@ class Journal(FileChanges):
         """As `path_of`, for putting it back: it may be a link. Raises NotFound."""
         undo_id, _, inner = reference.removeprefix(_SCHEME).partition("/")
         entry = self.entry(undo_id)
+        if entry.action == "command":
+            return self.old_content(entry, os.path.normpath(inner) if inner else "")
         image = self._records.file(entry.id, "image")
         if entry.before is not None and not os.path.lexists(image):
             raise NotFound(

@@ -28,8 +28,11 @@ from tools.files.paths import to_wire
 from tools.journal import copies, trees
 from tools.kit.errors import NotFound
 
-Action = Literal["write", "create", "delete", "move"]
+Action = Literal["write", "create", "delete", "move", "command"]
 
+# Of a command, so much is kept, and so much is in its summary.
+MOST_COMMAND_CHARS = 2_000
+_COMMAND_CHARS = 80
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 # With the name of the box behind it, in a fleet.
 _ID = re.compile(r"[0-9a-z]+(?:-[a-z0-9][a-z0-9_-]*)?")
@@ -51,6 +54,8 @@ class Receipt(Struct, frozen=True):
 
     undo_id: str | None = None
     not_undoable: str | None = None
+    # Paths that an undo has left as they are, because something else is there now.
+    left: tuple[str, ...] = ()
 
     def fields(self) -> dict[str, Any]:
         """The fields of a result that say how to undo the change, or why that is not possible."""
@@ -78,6 +83,9 @@ class JournalEntry(Struct, frozen=True):
     # Of a change that was made together with others: the id of the first one. That one has the ids of all.
     group: str | None = None
     parts: list[str] | None = None
+    # Of a command: its line, and how many files it has created, changed and deleted. Its path is the project.
+    command: str | None = None
+    counts: list[int] | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -90,10 +98,25 @@ class JournalEntry(Struct, frozen=True):
 
     @property
     def _own_summary(self) -> str:
+        if self.action == "command":
+            return f"{_counted(self.counts or [0, 0, 0])} in {to_wire(self.path)}: {_brief(self.command or '')}"
         what = {"write": "changed", "create": "created", "delete": "deleted", "move": "moved"}[self.action]
         return (
             f"{what} {to_wire(self.source)} to {to_wire(self.path)}" if self.source else f"{what} {to_wire(self.path)}"
         )
+
+
+def _counted(counts: list[int]) -> str:
+    """Such as "changed 3 files, created 1"."""
+    words = zip(("changed", "created", "deleted"), (counts[1], counts[0], counts[2]), strict=True)
+    first, *more = [(word, count) for word, count in words if count] or [("changed", 0)]
+    parts = [f"{first[0]} {first[1]} file{'' if first[1] == 1 else 's'}", *(f"{word} {count}" for word, count in more)]
+    return ", ".join(parts)
+
+
+def _brief(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _COMMAND_CHARS else f"{line[: _COMMAND_CHARS - 1]}…"
 
 
 class Group(Struct, eq=False):
@@ -129,6 +152,10 @@ class Pending(Struct, eq=False):
     at: Path | None = None
     # Why the change will not be undoable.
     problem: str | None = None
+    # Of a command: what its entry says of it.
+    command: str | None = None
+    counts: list[int] | None = None
+    undoes: str | None = None
     # Whether the change can be undone: its entry is written.
     is_kept: bool = False
     # The first of the changes that are made together with it.
@@ -279,7 +306,10 @@ class Records:
             copies.identity(after) if after is not None else None,
             change.before,
             change.in_place,
+            undoes=change.undoes,
             group=change.group,
+            command=change.command,
+            counts=change.counts,
         )
         path, temporary = self.file(change.id, "json"), self.file(change.id, "new")
         with disk.replacing(path, temporary=temporary, sync=False) as descriptor:

@@ -10,6 +10,7 @@ from typing import Any
 from tools.files import disk
 from tools.files.paths import to_wire
 from tools.journal import copies, trees
+from tools.journal.command_changes import drop_rows, settle_command
 from tools.journal.journal_records import Pending, Records
 
 
@@ -27,6 +28,9 @@ def recover(records: Records) -> list[str]:
                 has_entry = records.file(facts["id"], "json").exists()
                 if not has_entry or (facts["action"] == "delete" and os.path.lexists(facts["path"])):
                     sentences.append(_finish_or_take_back(records, facts))
+                elif facts["action"] == "command":
+                    if "undoes" in facts:
+                        drop_rows(records, facts["undoes"], facts.get("inner", ""))
                 elif facts["action"] == "delete":
                     trees.discard(Pending(facts["id"], "delete", facts["path"]).temporary)
             record.unlink(missing_ok=True)
@@ -43,18 +47,23 @@ def _finish_or_take_back(records: Records, facts: dict[str, Any]) -> str:
     change = Pending(facts["id"], facts["action"], facts["path"], facts.get("source"), facts.get("before"))
     change.group = facts.get("group")
     target, image = Path(change.path), records.file(change.id, "image")
-    is_made = _settle(change, facts, target, image)
+    is_made = _settle(records, change, facts, target, image)
     if is_made:
         records.write_entry(change, target if os.path.lexists(target) else None, None)
+        if change.undoes is not None:
+            drop_rows(records, change.undoes, facts.get("inner", ""))
     else:
         records.forget(change.id)
     return f"{'finished' if is_made else 'took back'} an interrupted {change.action} of {to_wire(change.path)}"
 
 
-def _settle(change: Pending, facts: dict[str, Any], target: Path, image: Path) -> bool:
+def _settle(records: Records, change: Pending, facts: dict[str, Any], target: Path, image: Path) -> bool:
     """Bring the files into the state before the change or after it. True if it is the one after."""
     if change.before is not None:
         return _settle_append(target, change.before, facts["end"])
+    if change.action == "command":
+        undoes, inner = facts.get("undoes"), facts.get("inner", "")
+        return settle_command(records, change, undoes, inner, is_captured=facts.get("phase") == "captured")
     is_verified = facts.get("phase") == "verified"
     if facts.get("in_place"):
         if image.exists() and is_verified:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,6 +94,11 @@ class PathRules(_Rules):
     def any_glob(self) -> re.Pattern[str]:
         """All globs in one. Almost no path is denied, and one match finds that out."""
         return _compile_glob("|".join(glob.source for _, each in self._globs for glob in each if glob.denies))
+
+    def globs_of(self, rules: Collection[Rule]) -> list[list[tuple[str, bool]]]:
+        """For another process: of each of these rules its globs, as expressions for a path without its first slash, and
+        whether they deny."""
+        return [[(glob.source, glob.denies) for glob in globs] for rule, globs in self._globs if rule in rules]
 
     def match(self, path: str) -> RuleMatch | None:
         """The first rule that denies an absolute path."""

@@ -16,6 +16,8 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from tools.context import ToolContext
+from tools.effects.effects import Effects, effects_note
+from tools.effects.watched import watched
 from tools.files import utf8
 from tools.kit.errors import IoError, ToolError
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field, Issue
@@ -50,6 +52,8 @@ class BashOutput(Result, frozen=True):
     session_id: str | None = None
     next_offset: int | None = None
     output_path: str | None = None
+    effects: Effects | None = None
+    undo_id: str | None = None
 
     def render(self) -> str:
         return f"{self._header}\n{self._printed}"
@@ -59,7 +63,7 @@ class BashOutput(Result, frozen=True):
         facts = [self._how, f"{self.duration_ms} ms"]
         if self.truncated:
             facts.append("cut")
-        return f"[{' · '.join(facts)}]"
+        return f"[{' · '.join(facts)}]{effects_note(self.effects, self.undo_id)}"
 
     @property
     def _printed(self) -> str:
@@ -85,7 +89,7 @@ class BashOutput(Result, frozen=True):
     def facts(self) -> ResultFacts:
         has_succeeded = bool(self.running) or (self.exit_code == 0 and not self.timed_out)
         rest = ASK_FOR_LESS if self.truncated else ""
-        return ResultFacts(exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest)
+        return ResultFacts(exit_status=self.exit_code, change_id=self.undo_id, succeeded=has_succeeded, rest_hint=rest)
 
     @property
     def body(self) -> Body:
@@ -135,20 +139,24 @@ async def bash(
     root = _root(ctx, command=command, cwd=cwd, env=env)
     ctx.check_command(command)
     limit = max_output_bytes or MOST_OUTPUT_BYTES
-    session = _start(ctx, root, command, cwd or ".", env, limit)
-    with ended_if_cancelled(session):
-        end = await wait_for_end(ctx, session, began, timeout_ms / 1000, yield_ms or ctx.yield_ms)
+    folder = Path(root.absolute(cwd or "."))
+    async with watched(ctx.effects, folder, command) as watch:
+        session = _start(ctx, root, command, cwd or ".", env, limit)
+        with ended_if_cancelled(session):
+            end = await wait_for_end(ctx, session, began, timeout_ms / 1000, yield_ms or ctx.yield_ms)
+            seen = await watch.seen()
     stdout, stderr, is_cut = _output(session, limit)
     result = BashOutput(
         tool="bash",
         command=command,
-        cwd=root.absolute(cwd or "."),
+        cwd=str(folder),
         stdout=stdout,
         stderr=stderr,
         exit_code=session.exit_code,
         timed_out=end == "timed out",
         truncated=is_cut,
         duration_ms=round((time.monotonic() - began) * 1000),
+        **seen,
     )
     if end == "session":
         session.first_shown = session.end

@@ -6,6 +6,8 @@ import signal
 from typing import Annotated
 
 from tools.context import TextRoom, ToolContext
+from tools.effects.effects import Effects, effects_note
+from tools.effects.watched import watched
 from tools.kit.errors import InvalidParams, SessionEnded
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, INPUT_ALIASES, SESSION_ALIASES, Field
 from tools.kit.results import Body, Result, ResultFacts, last_line, quantity
@@ -39,11 +41,14 @@ class Started(Result, frozen=True):
     # What of `wait_for` ended the wait, and how long it could be.
     came: str | None = None
     wait_ms: int | None = None
+    effects: Effects | None = None
+    undo_id: str | None = None
     _is_late: bool = False
 
     def render(self) -> str:
         facts = [f"pid {self.pid}" if self.running else f"ended, exit {self.exit_code}", *_wait(self)]
-        return f"[session {self.session_id} · {' · '.join(facts)}{_goes_on(self)}]\n{self.output}".rstrip("\n")
+        note = effects_note(self.effects, self.undo_id)
+        return f"[session {self.session_id} · {' · '.join(facts)}{_goes_on(self)}]{note}\n{self.output}".rstrip("\n")
 
     def summary(self) -> str:
         how = "" if self.running else f", ended with exit {self.exit_code}"
@@ -51,7 +56,7 @@ class Started(Result, frozen=True):
 
     @property
     def facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code, next_call=_next_call(self))
+        return ResultFacts(exit_status=self.exit_code, change_id=self.undo_id, next_call=_next_call(self))
 
     @property
     def body(self) -> Body:
@@ -76,6 +81,8 @@ class Sent(Result, frozen=True):
     signal: str | None = None
     ended_by: EndedBy | None = None
     output_path: str | None = None
+    effects: Effects | None = None
+    undo_id: str | None = None
     _is_late: bool = False
 
     def render(self) -> str:
@@ -86,7 +93,8 @@ class Sent(Result, frozen=True):
         if self.output is None:
             return f"[{' · '.join(facts)}]"
         lost = f", {self.lost_bytes} bytes before it are lost" if self.lost_bytes else ""
-        return f"[{' · '.join(facts)} · from byte {self.offset}{lost}{_goes_on(self)}]\n{self.output}"
+        note = effects_note(self.effects, self.undo_id)
+        return f"[{' · '.join(facts)} · from byte {self.offset}{lost}{_goes_on(self)}]{note}\n{self.output}"
 
     def summary(self) -> str:
         facts = [f"session {self.session_id}"]
@@ -100,7 +108,7 @@ class Sent(Result, frozen=True):
 
     @property
     def facts(self) -> ResultFacts:
-        return ResultFacts(exit_status=self.exit_code, next_call=_next_call(self))
+        return ResultFacts(exit_status=self.exit_code, change_id=self.undo_id, next_call=_next_call(self))
 
     @property
     def body(self) -> Body:
@@ -211,16 +219,18 @@ async def shell_start_session(
             raise InvalidParams(f"{name!r} cannot be the name of an environment variable", issues=[issue])
     folder = folder_for(ctx, cwd)
     awaited = read_awaited(ctx, folder, until, wait_for)
-    session = sessions(ctx).start(
-        command,
-        folder,
-        origin=ctx.origin,
-        environment=env,
-        terminal=(cols, rows) if pty else None,
-        reads_stderr=capture_stderr,
-    )
     limit_ms = ctx.most_wait_ms if wait_ms is None else min(wait_ms, ctx.most_wait_ms)
-    came = await wait_until(ctx, session, limit_ms / 1000 if awaited or wait_ms else _FIRST_OUTPUT_S, awaited)
+    async with watched(ctx.effects, folder, command) as watch:
+        session = sessions(ctx).start(
+            command,
+            folder,
+            origin=ctx.origin,
+            environment=env,
+            terminal=(cols, rows) if pty else None,
+            reads_stderr=capture_stderr,
+        )
+        came = await wait_until(ctx, session, limit_ms / 1000 if awaited or wait_ms else _FIRST_OUTPUT_S, awaited)
+        seen = await watch.seen()
     text, _, end = _read(session, 0, ctx.text_room)
     session.set_read_position(ctx.origin, end)
     session.first_shown = end
@@ -236,6 +246,7 @@ async def shell_start_session(
         came=_named(came),
         wait_ms=limit_ms if awaited or wait_ms else None,
         _is_late=bool(awaited) and came is None,
+        **seen,
     )
 
 
@@ -306,24 +317,27 @@ async def shell_send_input(
     is_first = since is None and not input and position == session.first_shown
     new_from = session.end if input else offset
     typed = input if input and session.echoes_input else ""
-    written = await session.write(input.encode("utf-8", "surrogatepass")) if input else 0
-    if eof:
-        session.close_input()
-    if wait_ms is None:
-        if (input or eof) and not awaited:
-            return Sent(session_id=session_id, bytes_written=written)
-        wait_ms = ctx.most_wait_ms if awaited else 0
-    wait_ms = min(wait_ms, ctx.most_wait_ms)
-    came = await wait_until(
-        ctx,
-        session,
-        wait_ms / 1000,
-        awaited,
-        new_from=new_from,
-        # What the caller waits for may have been in the output that it was given at the start.
-        search_from=0 if is_first else offset,
-        typed=typed,
-    )
+    is_waited_for = bool(wait_ms) or bool(awaited)
+    async with watched(ctx.effects if is_waited_for else None, session.cwd, session.command) as watch:
+        written = await session.write(input.encode("utf-8", "surrogatepass")) if input else 0
+        if eof:
+            session.close_input()
+        if wait_ms is None:
+            if (input or eof) and not awaited:
+                return Sent(session_id=session_id, bytes_written=written)
+            wait_ms = ctx.most_wait_ms if awaited else 0
+        wait_ms = min(wait_ms, ctx.most_wait_ms)
+        came = await wait_until(
+            ctx,
+            session,
+            wait_ms / 1000,
+            awaited,
+            new_from=new_from,
+            # What the caller waits for may have been in the output that it was given at the start.
+            search_from=0 if is_first else offset,
+            typed=typed,
+        )
+        seen = await watch.seen()
     text, begins, end = _read(session, offset, ctx.text_room, max_output_bytes)
     session.set_read_position(ctx.origin, end)
     has_more = end < session.end
@@ -344,6 +358,7 @@ async def shell_send_input(
         exit_code=session.exit_code,
         signal=session.signal,
         ended_by=session.ended_by if not session.is_running else None,
+        **seen,
     )
 
 

@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from tools.context import ToolContext
+from tools.effects.effects import Effects, effects_note
+from tools.effects.watched import Watch, watched
 from tools.kit.errors import InvalidParams
 from tools.kit.params import COMMAND_ALIASES, CWD_ALIASES, Field
 from tools.kit.results import Body, Result, ResultFacts, ShownText, last_line, line_count, line_cut, quantity
@@ -55,6 +57,8 @@ class Executed(Result, frozen=True):
     session_id: str | None = None
     next_offset: int | None = None
     duration_s: float | None = None
+    effects: Effects | None = None
+    undo_id: str | None = None
     # How many bytes of each stream are left out.
     _missing: tuple[int, int] = (0, 0)
     # How many lines the command printed to each stream, left out or not; None: nobody counted.
@@ -75,7 +79,7 @@ class Executed(Result, frozen=True):
         facts.append(f"{self.duration_s:g} s")
         if self.missing_bytes:
             facts.append(f"{self.missing_bytes} bytes left out; all of it in {self.artifactRef or self.output_path}")
-        return f"[{' · '.join(facts)}]"
+        return f"[{' · '.join(facts)}]{effects_note(self.effects, self.undo_id)}"
 
     @property
     def _printed(self) -> str:
@@ -89,7 +93,11 @@ class Executed(Result, frozen=True):
             rest = f"All of it is in the file output_path{' so far' if self.running else ''}."
         has_succeeded = bool(self.running) or self.exit_code == 0
         return ResultFacts(
-            exit_status=self.exit_code, succeeded=has_succeeded, rest_hint=rest, artifact=self.artifactRef
+            exit_status=self.exit_code,
+            change_id=self.undo_id,
+            succeeded=has_succeeded,
+            rest_hint=rest,
+            artifact=self.artifactRef,
         )
 
     @property
@@ -180,19 +188,28 @@ async def shell_exec(
     check_text("command", command)
     ctx.check_command(command)
     began = time.monotonic()
-    session = sessions(ctx).execute(
-        command,
-        folder_for(ctx, cwd),
-        origin=ctx.origin,
-        captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
-        reads_stderr=capture_stderr,
-    )
+    folder = folder_for(ctx, cwd)
+    async with watched(ctx.effects, folder, command) as watch:
+        session = sessions(ctx).execute(
+            command,
+            folder,
+            origin=ctx.origin,
+            captures={"stdout": max_output_bytes, "stderr": max_output_bytes},
+            reads_stderr=capture_stderr,
+        )
+        with ended_if_cancelled(session):
+            yields_ms = ctx.yield_ms if yield_ms is None else yield_ms
+            end = await wait_for_end(ctx, session, began, timeout_seconds, yields_ms)
+            if end == "session":
+                return replace(_session_result(ctx, session, began, timeout_seconds), **await watch.seen())
+            return await finish(ctx, session, began, watch, reads_stderr=capture_stderr, timed_out=end == "timed out")
+
+
+async def run_to_end(ctx: ToolContext, session: Session, began: float, watch: Watch, timeout_s: float) -> Executed:
+    """The result of a command that never becomes a session. It is ended at its timeout, or if the call is cancelled."""
     with ended_if_cancelled(session):
-        yields_ms = ctx.yield_ms if yield_ms is None else yield_ms
-        end = await wait_for_end(ctx, session, began, timeout_seconds, yields_ms)
-        if end == "session":
-            return _session_result(ctx, session, began, timeout_seconds)
-        return await finish(ctx, session, began, reads_stderr=capture_stderr, timed_out=end == "timed out")
+        timed_out = await wait_for_end(ctx, session, began, timeout_s, 0) == "timed out"
+        return await finish(ctx, session, began, watch, timed_out=timed_out)
 
 
 @contextlib.contextmanager
@@ -206,15 +223,22 @@ def ended_if_cancelled(session: Session) -> Iterator[None]:
 
 
 async def finish(
-    ctx: ToolContext, session: Session, began: float, *, reads_stderr: bool = True, timed_out: bool = False
+    ctx: ToolContext,
+    session: Session,
+    began: float,
+    watch: Watch,
+    *,
+    reads_stderr: bool = True,
+    timed_out: bool = False,
 ) -> Executed:
     """The result of a command that has ended, which is forgotten then. What does not fit is kept as an artifact."""
     result = _result(session, began, reads_stderr, timed_out)
     if result.truncated:
         reference = await _keep_output(ctx, session)
         result = replace(result, output_path=session.output_path, artifactRef=reference)
+    seen = await watch.seen()
     session.release(keeps_output=bool(result.truncated))
-    return result
+    return replace(result, **seen) if seen else result
 
 
 def command_summary(

@@ -17,12 +17,14 @@ from registry.user_error import UsageError, UserError
 from tools.files import disk
 from tools.files.diffs import diff_texts
 from tools.files.paths import on_one_line, to_wire
+from tools.journal.command_rows import CommandRow
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalEntry
 from tools.kit.errors import ToolError
 
 _MOST_DIFF_BYTES = 1_000_000
 _DIFF_CHARS = 4_000
+_MOST_PATHS = 40
 _DIFF_STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 _NOTHING = "there is nothing to undo"
 
@@ -77,6 +79,8 @@ def _take_back(journal: Journal, undo_id: str, *, overwrite: bool) -> dict[str, 
         entry, path, receipt = journal.undo(undo_id, overwrite=overwrite)
     for line in diff.splitlines():
         write_painted(f"{paint(line, _DIFF_STYLES.get(line[:1], 'plain'), sys.stdout)}\n", sys.stdout)
+    for each in receipt.left:
+        print(f"left as it is: {on_one_line(to_wire(f'{entry.path}/{each}'))}", file=sys.stderr)
     again = f"undo that with: mcp-agent undo {receipt.undo_id}" if receipt.undo_id else f"({receipt.not_undoable})"
     what = f"{entry.id} {on_one_line(entry.summary)} ({moment(entry.at)})"
     print(f"{on_one_line(to_wire(path))} is as it was before {what}; {again}")
@@ -98,14 +102,29 @@ def _list(entries: list[JournalEntry]) -> CommandReply:
             {"id": entry.id, "at": entry.at, "action": entry.action, "path": to_wire(entry.path)}
             | ({"source": to_wire(entry.source)} if entry.source else {})
             | ({"undoes": entry.undoes} if entry.undoes else {})
+            | ({"command": entry.command} if entry.command is not None else {})
             for entry in entries
         ]
     )
 
 
+def _paths(rows: list[CommandRow]) -> str:
+    """What undoing a command does to each path, a line each."""
+    lines = []
+    for row in rows:
+        if row.is_same and (row.after is None or row.after.is_folder):
+            continue
+        sign = "-" if row.before is None else "+" if row.after is None else "~"
+        lines.append(f"{sign} {on_one_line(to_wire(row.path))}")
+    more = len(lines) - _MOST_PATHS
+    return "\n".join(lines[:_MOST_PATHS] + ([f"… and {more} more"] if more > 0 else []))
+
+
 def _diff(journal: Journal, undo_id: str) -> str:
-    """What undoing a change of a text file does to it; empty for other changes."""
-    entry = journal.entry(undo_id)
+    """What undoing a change of a text file does to it, or the paths that undoing a command changes; else empty."""
+    entry = journal.entry(undo_id.partition("/")[0])
+    if entry.action == "command":
+        return _paths(journal.rows_of(entry, undo_id.partition("/")[2]))
     if entry.action != "write":
         return ""
     try:

@@ -1,0 +1,1 @@
+"""What commands did to files, and the way back."""
