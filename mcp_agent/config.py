@@ -196,7 +196,8 @@ class Config(Struct, frozen=True):
         The older places of tools.json are here too: a file that appears in one of them is the one that is used.
         """
         folder = config_folder()
-        state = (self.state_dir / "sessions", self.runtime_file)
+        logs = (self.log_file, self.log_file.with_name(f"{self.log_file.name}.1"))
+        state = (self.state_dir / "sessions", self.runtime_file, *logs)
         return self.tools_file, folder, folder / "config.toml", _older_place(), *state
 
 

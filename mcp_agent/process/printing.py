@@ -19,7 +19,8 @@ from typing import Any, Literal, TextIO
 
 from tools.files.paths import on_one_line
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# With those that turn the direction of what follows them: a line would read as another than it is.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 Style = Literal["plain", "bold", "dim", "red", "green", "yellow", "cyan"]

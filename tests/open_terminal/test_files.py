@@ -333,6 +333,14 @@ async def test_making_an_archive_ends_in_the_middle_of_a_file(tmp_path: Path) ->
         await asyncio.wait_for(making, 3)
 
 
+async def test_looking_for_files_to_archive_ends_where_there_are_only_folders(tmp_path: Path) -> None:
+    (tmp_path / "one" / "two").mkdir(parents=True)
+    context = ToolContext("a-call", OpenPaths(tmp_path))
+    context.is_cancelled = True
+    with pytest.raises(Cancelled):
+        make_archive(context, [str(tmp_path)])
+
+
 async def test_a_name_with_control_characters_is_no_header_of_its_own(browsed: Daemon, folder: Path) -> None:
     odd = folder / 'a\r\nx-evil: "1\x1b\x7fé.zip'
     odd.write_bytes(b"bytes")

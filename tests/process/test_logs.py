@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from mcp_agent.process.logs import JsonLines, logging_to
-from tests.support.daemon import running
+from tests.support.daemon import Daemon, running
 from tests.support.raw import request
-from tests.support.waiting import PATIENCE_S, eventually_sync
+from tests.support.waiting import PATIENCE_S, eventually, eventually_sync
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,16 @@ def test_a_parent_that_never_reads_stderr_does_not_keep_the_process() -> None:
     )
     with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE) as process:
         assert process.wait(PATIENCE_S) == 0
+
+
+async def test_no_tool_changes_the_log_of_the_daemon(daemon: Daemon) -> None:
+    log = daemon.home / ".local" / "state" / "mcp-agent" / "daemon.log"
+    await eventually(log.exists, bool)
+    log.with_name("daemon.log.1").write_text("older\n")
+    async with daemon.http() as client:
+        for name in ("daemon.log", "daemon.log.1"):
+            path = {"path": str(log.with_name(name))}
+            assert (await client.post("/tools/fs_read", json=path)).status_code == 200
+            for tool, more in (("fs_delete", {}), ("fs_write", {"content": ""})):
+                refused = await client.post(f"/tools/{tool}", json={**path, **more})
+                assert refused.json()["error"]["code"] == "DENIED", (tool, name)

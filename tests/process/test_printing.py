@@ -88,3 +88,8 @@ def test_a_name_with_control_characters_is_read_back_as_it_was_shown() -> None:
     shown = on_one_line(to_wire(f"/tmp/{_EVIL}"))
     assert not set(shown) & _CONTROLS
     assert os.fsencode(from_wire(shown)) == f"/tmp/{_EVIL}".encode()
+
+
+def test_nothing_turns_the_direction_of_a_line() -> None:
+    """A name could make a line of ours read as another one."""
+    assert escape_controls("a\u202eb\u2066c \u0645") == "a\\u202eb\\u2066c \u0645"

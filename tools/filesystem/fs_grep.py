@@ -12,10 +12,10 @@ from typing import Annotated
 from tools.context import ToolContext
 from tools.files.sources import Source, open_files_below, open_folder, open_source
 from tools.filesystem.matches import FoundFiles, FoundLines, Wanted, find
-from tools.kit.errors import InvalidPattern, IoError, Timeout, ToolError
+from tools.kit.errors import InvalidPattern, IoError, Timeout, TooLarge, ToolError
 from tools.kit.params import Field
 from tools.kit.spec import tool
-from tools.search.engine import TIME_LIMIT_S, EngineError, SearchQuery
+from tools.search.engine import MOST_MEMORY_MIB, TIME_LIMIT_S, EngineError, SearchQuery
 from tools.search.globs import glob_below, glob_of_type, read_glob
 
 ContextLines = Annotated[int | None, Field(minimum=0, maximum=1_000)]
@@ -110,6 +110,11 @@ def search_error(error: EngineError, *, limit_s: float, hint: str | None) -> Too
         return Timeout(
             f"the search took longer than {limit_s:g} s",
             hint="search in a smaller folder, or narrow it with a glob",
+        )
+    if error.kind == "memory":
+        return TooLarge(
+            f"the search needs more than {MOST_MEMORY_MIB} MiB of memory",
+            hint="an ignore file such as .gitignore may have costly lines: pass ignored: true, or search in one file",
         )
     # If ripgrep has tried both of its regex engines, the message of the first is about the usual syntax.
     _, *blocks = re.split(r"\n~{9,}\n", error.message)

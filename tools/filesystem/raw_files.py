@@ -225,6 +225,7 @@ def _files_to_archive(ctx: ToolContext, paths: list[str]) -> Iterator[tuple[Path
             continue
         why_closed = ctx.paths.denial_test(base, real)
         for folder, folders, names in os.walk(real):
+            ctx.check()
             below = Path(folder).relative_to(real)
             folders[:] = sorted(each for each in folders if why_closed is None or why_closed(str(below / each)) is None)
             for name in sorted(names):

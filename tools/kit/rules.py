@@ -33,7 +33,6 @@ _SHOWN_CHARS = 120
 _OR_BELOW = r"(?:/.*)?\Z"
 _MAGIC = re.compile(r"[*?\[\\]")
 _QUOTING = re.compile(r"['\"\\]")
-# Usually the file systems of these platforms ignore case, so rules must ignore it too.
 
 
 class Rule(Struct, frozen=True):

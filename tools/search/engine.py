@@ -5,9 +5,12 @@ It is `rg` on the PATH, else the one that was installed with us, else `grep`.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -31,6 +34,9 @@ _POLL_MS = 100
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024 * 1024
 _MOST_COMPLAINT_BYTES = 20_000
+# Ripgrep compiles the ignore files of a project: four megabytes of odd lines would take gigabytes.
+MOST_MEMORY_MIB = 512
+_MOST_MEMORY_BYTES = MOST_MEMORY_MIB * 1024 * 1024
 
 
 class Engine(Struct, frozen=True):
@@ -128,9 +134,11 @@ class Hits(Struct, frozen=True):
 
 
 class EngineError(Exception):
-    """The program could not be started, took too long, or complained. Each tool says so in its own way."""
+    """The program could not be started, needed too much time or memory, or complained; each tool says so in its way."""
 
-    def __init__(self, kind: Literal["spawn", "timeout", "exit"], message: str = "", exit_code: int = 0) -> None:
+    def __init__(
+        self, kind: Literal["spawn", "timeout", "memory", "exit"], message: str = "", exit_code: int = 0
+    ) -> None:
         super().__init__(message)
         self.kind, self.message, self.exit_code = kind, message, exit_code
 
@@ -155,6 +163,9 @@ class Program:
             )
         except OSError as error:
             raise EngineError("spawn", (error.strerror or str(error)).lower()) from error
+        # It may have ended, and a container may forbid it.
+        with contextlib.suppress(OSError):
+            resource.prlimit(self._process.pid, resource.RLIMIT_DATA, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
 
     def __enter__(self) -> Self:
         return self
@@ -197,6 +208,8 @@ class Program:
                     complaint = (complaint + data)[:_MOST_COMPLAINT_BYTES]
         exit_code = process.wait()
         message = complaint.decode("utf-8", "replace").strip()
+        if exit_code == -signal.SIGABRT:
+            raise EngineError("memory", message, exit_code)
         if exit_code not in (0, 1) and (message or self._fails_always):
             raise EngineError("exit", message or f"it ended with exit code {exit_code}", exit_code)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,28 @@ async def test_no_glob_of_a_caller_or_a_project_stops_the_daemon(daemon: Daemon,
             await asyncio.wait([search], timeout=0.05)
         assert search.result().status_code == 200
     assert slowest < 1.0
+
+
+async def test_the_ignore_file_of_a_project_costs_a_search_no_gigabytes(daemon: Daemon) -> None:
+    """Seen: ripgrep took 2.3 GB and 23 s for two megabytes of such lines."""
+    if (await health(daemon))["search"]["engine"] != "rg":
+        pytest.skip("only ripgrep reads ignore files by itself")
+    root = daemon.home / "project"
+    root.mkdir()
+    (root / "one.py").write_text("x\n")
+    (root / ".gitignore").write_text(("!" + "*?" * 2_000 + "\n") * 1_000)
+    async with daemon.http() as client:
+        refused = await client.post("/tools/fs_grep", json={"base": str(root), "pattern": "x"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "TOO_LARGE")
+        assert "pass ignored: true" in refused.json()["error"]["hint"]
+        found = await client.post("/tools/fs_grep", json={"base": str(root), "pattern": "^x", "ignored": True})
+        assert [each["text"] for each in found.json()["matches"]] == ["x"]
+
+
+async def health(daemon: Daemon) -> dict[str, Any]:
+    async with daemon.http() as client:
+        found: dict[str, Any] = (await client.get("/health")).json()
+        return found
 
 
 @pytest.mark.parametrize(
