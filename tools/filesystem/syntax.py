@@ -29,7 +29,8 @@ _STRINGS = re.compile(
 )
 # A line of Python that begins a statement of its own, and is seldom one of a text in quotes.
 _BEGINS = re.compile(r"(?:async def|def|class|import|from|if|for|while|with|try)\b|@\w|[\w.]{1,80} ?[=(\[]")
-_COMMENT = re.compile(r"^\s*(?://|/\*)", re.MULTILINE)
+# Not `\s`: it goes on over line ends, from each of them.
+_COMMENT = re.compile(r"^[ \t]*(?://|/\*)", re.MULTILINE)
 
 
 def new_error(name: str, before: str | None, after: str) -> str | None:

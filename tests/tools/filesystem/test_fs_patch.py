@@ -364,3 +364,15 @@ def test_a_model_is_shown_a_short_rev_and_may_pass_it(bench: Bench) -> None:
     stale = bench.error("fs_write", path="a", content="three\n", if_rev=rev)
     assert (stale.code, stale.fields["diff"]) == ("STALE_REV", "@@ -1 +1 @@\n-one\n+two\n")
     bench.call("fs_write", path="a", content="three\n", if_rev=stale.fields["rev"])
+
+
+def test_a_text_of_many_lines_that_are_all_there_somewhere_is_given_up(bench: Bench) -> None:
+    """Seen: 900,000 lines, each at fifty places of the file, took 40 s."""
+    bench.file("many.txt", "\n".join(f"line{number % 4_000:04}" for number in range(200_000)))
+    asked = "\n".join(f"line{number * 7 % 4_000:04}" for number in range(300_000))
+    began = time.process_time()
+    error = bench.error(
+        "fs_patch", path="many.txt", operations=[{"type": "replace_first", "pattern": asked, "replacement": "x"}]
+    )
+    assert "nearest" in error.fields
+    assert time.process_time() - began < 4

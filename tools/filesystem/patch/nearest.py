@@ -94,7 +94,10 @@ def _starts(lines: list[str], asked: list[str]) -> list[int]:
         if (folded := _fold(line)) in sought:
             places.setdefault(folded, []).append(number)
     votes: dict[int, int] = {}
+    deadline = time.monotonic() + _MOST_SECONDS
     for index, line in enumerate(asked):
+        if index % 1_000 == 0 and time.monotonic() > deadline:
+            break
         found = places.get(_fold(line), ())
         for number in found if len(found) <= _MOST_PLACES else ():
             votes[number - index] = votes.get(number - index, 0) + len(line.strip())
