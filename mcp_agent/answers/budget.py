@@ -98,7 +98,8 @@ class TextClient(NamedTuple):
     # Whether it gives up for good when its subscription cannot be renewed within a second, as at a restart of the
     # daemon. After a handshake it comes back, so that is what it is offered.
     needs_handshake: bool = False
-    # How long a call may take if the client gets progress: less than its own timeout, and at most five minutes.
+    # How long a call may take if the client gets progress: less than its own timeout, and no more than its own
+    # tools wait.
     longest_wait_s: int = _SHORT_WAIT_S
     # Whether a call that waits for the owner's approval may be held for minutes: always, or if it gets progress.
     bears_approval: Literal["never", "with progress", "always"] = "never"
@@ -110,8 +111,8 @@ class TextClient(NamedTuple):
 
 TEXT_CLIENTS = (
     # So much only where the list of tools says `anthropic/maxResultSizeChars`; without it 48,000. Each word of progress
-    # begins its five minutes again.
-    TextClient("claude-code", 131_000, longest_wait_s=300),
+    # begins its five minutes again; a wait of ten was seen to be borne.
+    TextClient("claude-code", 131_000, longest_wait_s=600),
     TextClient("claude-ai"),
     # It has 12,000 with a head of its own. It bears 300 s, whatever it is told.
     TextClient("codex-mcp-client", 11_900, longest_wait_s=280, bears_approval="always"),

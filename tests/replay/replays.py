@@ -12,6 +12,7 @@ from typing import Any
 
 from rs_bpe.bpe import openai
 
+from mcp_agent.answers.budget import longest_wait_s
 from tests.replay.records import Record, Records
 from tests.replay.servers import Arguments, Ours, Server
 from tools.search.engine import find_engine
@@ -343,11 +344,11 @@ def waits(records: Records, server: Server, folder: Path) -> Iterator[Row]:
         took = (record.get("first_s") or 0) + sum(poll["took"] for poll in asked)
         polls += len(asked)
         short += max(-(-int(took - 45) // 30), 0)
-        long += max(-(-int(took - 45) // 300), 0)
+        long += max(-(-int(took - 45) // longest_wait_s("claude-code")), 0)
     if polls:
         yield "polls of running commands by their clients", str(polls)
         yield "… here, 30 s each", str(short)
-        yield "… here, five minutes each", str(long)
+        yield "… here, as long as Claude Code bears it", str(long)
 
 
 def _share(part: float, whole: float) -> str:

@@ -54,4 +54,4 @@ def test_what_was_shown_is_not_paid_for_again(figures: dict[str, list[str]]) -> 
 
 def test_a_wait_takes_one_call(figures: dict[str, list[str]]) -> None:
     row = "polls of running commands by their clients"
-    assert [figures[row], figures[f"{row} … here, five minutes each"]] == [["2"], ["1"]]
+    assert [figures[row], figures[f"{row} … here, as long as Claude Code bears it"]] == [["2"], ["1"]]

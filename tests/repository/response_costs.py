@@ -102,7 +102,7 @@ async def _measured(folder: Path) -> list[Cost]:
     catalog = discover()
 
     async def cost(tool: str, what: str, **arguments: Any) -> tuple[Cost, Result]:
-        call = Call("cost", Caller("owner", Access(), "rpc", connection="a-test"), tool, arguments)
+        call = Call("cost", Caller("owner", Access(), "http", "claude-code", connection="a-test"), tool, arguments)
         outcome = await daemon.dispatcher.call(call)
         assert isinstance(outcome, Success), (tool, outcome)
         fitted = answers.fit(outcome.reply, answers.budget(call, catalog.by_name.get(tool), "compact"))

@@ -18,12 +18,14 @@ from tools.files import disk
 from tools.files.exact import LOOK_FLAGS, Descent
 from tools.files.paths import from_wire, on_one_line, to_wire
 from tools.files.sources import open_folder
-from tools.kit.errors import InvalidPath, ToolError
+from tools.kit.errors import InvalidPath, TooLarge, ToolError
 from tools.kit.params import Field
 from tools.kit.results import Body, Item, Result, ResultFacts, quantity, short_path
 from tools.kit.spec import tool
 
 _CHECK_EVERY = 500
+# So many entries are sorted by time at most.
+_MOST_SORTED = 100_000
 
 
 class ListedEntry(TypedDict):
@@ -42,10 +44,14 @@ class FolderListing(Result, frozen=True):
     truncated: bool | None = None
     next: str | None = None
     _has_times: bool = False
+    # Of how many these are the newest.
+    _newest_of: int | None = None
 
     def render(self) -> str:
         count = len(self.entries)
         header = f"{on_one_line(self.path)} · {count} entr{'y' if count == 1 else 'ies'}"
+        if self._newest_of is not None and self._newest_of > count:
+            header += f" · the newest of {self._newest_of}"
         if self.next is not None:
             header += f" · more follow: call again with after={on_one_line(self.next)!r}"
         prefix = self.path.rstrip("/") + "/"
@@ -67,7 +73,8 @@ class FolderListing(Result, frozen=True):
 
     def _cut(self, most: int) -> FolderListing | None:
         entries = self.entries[:most]
-        return replace(self, entries=entries, truncated=True, next=entries[-1]["path"]) if entries else None
+        place = entries[-1]["path"] if entries and self._newest_of is None else None
+        return replace(self, entries=entries, truncated=True, next=place) if entries else None
 
     @classmethod
     def item(cls, entry: ListedEntry) -> Item:
@@ -90,6 +97,7 @@ def fs_list(
     max_entries: Annotated[int, Field(minimum=1, maximum=1_000_000, is_size=True)] = 1_000,
     after: Annotated[str | None, Field(description="The `next` of an earlier answer.")] = None,
     details: Annotated[bool, Field(description="With times.")] = False,
+    sort: Annotated[Literal["path", "mtime"], Field(is_hidden=True)] = "path",
 ) -> FolderListing:
     """List files and folders, sorted by path. Symbolic links to folders are listed, not entered."""
     base = ctx.paths.resolve(path)
@@ -98,9 +106,16 @@ def fs_list(
     place = () if after is None else _place(after, base, real)
     opened = open_folder(real, shown, hint="read it with fs_read")
     with opened as descriptor, contextlib.closing(Descent(descriptor)) as descent:
-        walk = _Walk(ctx, max_entries, descent, ctx.paths.denial_test(base, real))
+        most = max_entries if sort == "path" else _MOST_SORTED
+        walk = _Walk(ctx, most, descent, ctx.paths.denial_test(base, real))
         walk.enter(shown.rstrip("/") + "/", max_depth if recursive else 1, place)
     entries = walk.entries
+    if sort == "mtime":
+        if walk.is_full:
+            raise TooLarge(f"{shown} has more than {_MOST_SORTED:,} entries to sort", hint="name a folder in it")
+        newest = sorted(entries, key=lambda entry: entry.get("modified", ""), reverse=True)[:max_entries]
+        is_cut = True if len(newest) < len(entries) else None
+        return FolderListing(shown, newest, is_cut, _has_times=True, _newest_of=len(entries))
     if walk.is_full:
         # Absolute, so that it cannot be taken for a place in another folder.
         return FolderListing(path=shown, entries=entries, truncated=True, next=entries[-1]["path"], _has_times=details)

@@ -20,7 +20,7 @@ from tools.shell.waits import read_awaited, wait_until
 # So long a new session is given to print something.
 _FIRST_OUTPUT_S = 0.3
 # The longest wait, and what is done before and after it.
-_DEADLINE_S = 360
+_DEADLINE_S = 660
 # So much fits a message, whatever its characters are.
 _MOST_BYTES = 70_000
 # Less is not tried, however little room there is.

@@ -26,6 +26,8 @@ _MATCH_S = 0.05
 _MOST_EVENTS = 20
 # The state of a socket in the tables of the kernel.
 _LISTENS = "0A"
+# As ids of sessions are: some models leave the word away.
+_SESSION = re.compile(r"s[0-9a-f]{8}")
 _QUIET = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?s?")
 # Colours, cursor movements and settings of a terminal, which a line editor prints around an echo.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_=>])")
@@ -83,6 +85,8 @@ def read_awaited(ctx: ToolContext, folder: Path, until: str | None, wait_for: Se
         raise _unknown(f"{len(wait_for)} of them", len(wait_for) - 1)
     for index, text in enumerate(wait_for or ()):
         kind, _, what = (part.strip() for part in text.strip().partition(":"))
+        if _SESSION.fullmatch(kind) and not what:
+            kind, what = "session", kind
         if kind == "exit" and not what:
             is_for_exit = True
         elif kind == "port" and what.isdecimal() and 0 < int(what) < 65_536:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.bench import Bench
 from tests.support.daemon import as_nobody
 from tools.context import Cancelled, ToolContext
 from tools.files.paths import OpenPaths
@@ -228,6 +229,15 @@ def test_a_listing_renders_one_entry_a_line(tmp_path: Path) -> None:
     assert detailed.render() == (f"{tmp_path} · 2 entries\nsub/\t1970-01-01T00:00:00Z\nsub/x\t3\t1970-01-01T00:00:00Z")
     cut = fs_list.function(ctx, **fs_list.parse({"path": ".", "recursive": True, "max_entries": 1}))
     assert cut.render().splitlines()[0] == f"{tmp_path} · 1 entry · more follow: call again with after='{tmp_path}/sub'"
+
+
+def test_the_newest_come_first_and_with_times_where_that_is_asked_for(bench: Bench) -> None:
+    for number, name in enumerate(("b", "c", "a")):
+        os.utime(bench.file(name, ""), (number * 60, number * 60))
+    told = bench.tell("fs_list", path=".", sort="mtime", max_entries=2)
+    newest = ["a\t0\t1970-01-01T00:02:00Z", "c\t0\t1970-01-01T00:01:00Z"]
+    assert told.split("\n") == [f"{bench.folder} · 2 entries · the newest of 3", *newest]
+    assert "more follow" in bench.tell("fs_list", path=".", sort="path", max_entries=2)
 
 
 def _listing(base: Path) -> List:

@@ -103,6 +103,8 @@ async def test_for_any_of_several_sessions(shell: ShellHost) -> None:
     third = await shell.start("sleep 0.5")
     waited = await _wait(shell, first, f"session:{second}", f"session:{third}")
     assert (waited["came"], waited["running"]) == (f"session:{third}", True)
+    # Some models leave the word away.
+    assert (await _wait(shell, first, third))["came"] == f"session:{third}"
 
 
 async def test_for_a_pattern_or_something_else(shell: ShellHost) -> None:
@@ -142,7 +144,7 @@ async def test_what_cannot_be_waited_for_is_refused_before_anything_starts(shell
 @pytest.mark.parametrize(
     ("client", "wire", "hears_progress", "most_ms"),
     [
-        ("claude-code", "http", True, 300_000),
+        ("claude-code", "http", True, 600_000),
         ("claude-code", "http", False, 30_000),
         ("codex-mcp-client", "http", True, 280_000),
         ("@cline/core", "http", True, 30_000),
