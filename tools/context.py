@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
+from tools.files.documents import DocumentReader
 from tools.files.images import ImageScaler
 from tools.files.lines import LineIndexes
 from tools.files.paths import OpenPaths, to_wire
@@ -176,6 +177,7 @@ class ToolContext(Struct, eq=False):
     line_indexes: LineIndexes = field(default_factory=LineIndexes)
     listings: Listings = field(default_factory=Listings)
     image_scaler: ImageScaler = field(default_factory=ImageScaler)
+    documents: DocumentReader = field(default_factory=DocumentReader)
     engine: Engine = field(default_factory=find_engine)
     # The caller that owns artifacts and stored texts; other callers cannot read them.
     owner: str = ""

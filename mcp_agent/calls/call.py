@@ -140,6 +140,7 @@ class SharedContext(Struct, frozen=True):
             line_indexes=shared.line_indexes,
             listings=shared.listings,
             image_scaler=shared.image_scaler,
+            documents=shared.documents,
             engine=shared.engine,
             pruner=shared.pruner,
             root=grant.root or shared.root,

@@ -41,7 +41,7 @@ _MOST_TEXT_BYTES = 16 * 1024 * 1024
 # Of a larger text the beginning is shown. What is shown can be edited and saved, and this part must not take the place
 # of the whole: it is remembered as what it is, and says so in its last line.
 _MOST_PART_CHARS = 2 * 1024 * 1024
-_PART = "part"
+_PART, _AS_TEXT = "part", "as text"
 _NOT_SAVED = "This is its beginning, which cannot be saved."
 _MOST_CHATS = 1_000
 _MOST_OPENED = 4_000
@@ -133,8 +133,10 @@ class Files:
                 if may_be_missing:
                     return _Missing(error.message)
                 raise
-            if isinstance(result, FileText) and result.rev is not None:
-                self._opened.remember(place, _target(ctx, path), _PART if result.truncated else result.rev)
+            if isinstance(result, FileText):
+                # A document that is shown as text has no rev, and its text must not take its place.
+                rev = _PART if result.truncated else result.rev or _AS_TEXT
+                self._opened.remember(place, _target(ctx, path), rev)
             return result
 
         found = await self.run(request, "fs_read", work, path=path)
@@ -162,7 +164,9 @@ class Files:
                     f"only the beginning of {target} was opened, so it was not saved",
                     hint="download it to change it, or let a program do it",
                 )
-            if opened_rev == _PART:
+            if is_text and opened_rev == _AS_TEXT:
+                raise TooLarge(f"{target} was opened as text, so it was not saved", hint="change it with its program")
+            if opened_rev in (_PART, _AS_TEXT):
                 opened_rev = None
             if opened_rev is None:
                 return raw_files.write_raw(ctx, path, content)

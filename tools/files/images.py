@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from tools.files import image_worker
+from tools.files.file_worker import ask_worker
 from tools.files.image_worker import MOST_BYTES, MOST_PIXELS
 from tools.kit.errors import TooLarge
 from tools.kit.places import Places
@@ -22,7 +20,6 @@ HEAD_BYTES = 256 * 1024
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"\xff\xd8\xff")
 _MOST_WAITING = 8
 _DEADLINE_S = 30.0
-_LOOK_S = 0.1
 # JPEG: the segments that begin with the size of the frame.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _HEADERLESS = frozenset((0x01, *range(0xD0, 0xD8)))
@@ -80,7 +77,7 @@ class ImageScaler:
                 "or make a smaller copy with a program",
             )
         with self._places.take(check):
-            answer, problem = self._ask_worker(descriptor, check)
+            answer, problem = ask_worker(image_worker.__file__, descriptor, check, deadline_s=self._deadline_s)
         head, _, data = answer.partition(b"\n")
         if problem or not data:
             raise TooLarge(
@@ -89,30 +86,6 @@ class ImageScaler:
             )
         media_type, width, height = head.decode().split()
         return data, Picture(media_type, int(width), int(height))
-
-    def _ask_worker(self, descriptor: int, check: Callable[[], None]) -> tuple[bytes, str]:
-        """What the worker answers, and what it says is wrong. Both are empty where it was ended."""
-        ends = time.monotonic() + self._deadline_s
-        worker = subprocess.Popen(
-            [sys.executable, "-I", image_worker.__file__],
-            stdin=descriptor,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,
-        )
-        with worker:
-            try:
-                while time.monotonic() < ends:
-                    check()
-                    try:
-                        answer, problem = worker.communicate(timeout=_LOOK_S)
-                    except subprocess.TimeoutExpired:
-                        continue
-                    return answer, problem.decode("utf-8", "replace").strip()
-            finally:
-                worker.kill()
-        return b"", ""
 
 
 def _read_head(data: bytes) -> Picture | None:

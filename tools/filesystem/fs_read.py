@@ -1,4 +1,4 @@
-"""fs_read: a text file from its start, up to a number of bytes; or an image."""
+"""fs_read: a text file or the text of a document from its start, up to a number of bytes; or an image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from tools.context import ToolContext
-from tools.files import image_worker, images
+from tools.files import documents, image_worker, images
 from tools.files.disk import read_up_to
 from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import OpenFile, Source, is_artifact, is_reference, open_source
@@ -136,7 +136,8 @@ def fs_read(
     start_line: Annotated[int | None, Field(is_hidden=True)] = None,
     end_line: Annotated[int | None, Field(is_hidden=True)] = None,
 ) -> FileText | FileImage | LineRange:
-    """Read an image, or a text file up to max_bytes. Give its `rev` back as if_rev when you change the file."""
+    """Read an image, a PDF or office document as text, or a text file up to max_bytes. Give its `rev` back
+    as if_rev when you change the file."""
     if start_line is not None or end_line is not None:
         return read_lines(ctx, path, start_line or 1, end_line or -1)
     origin = ctx.source(path)
@@ -149,6 +150,8 @@ def fs_read(
         if images.is_candidate(data) and (picture := images.recognize(os.pread(descriptor, images.HEAD_BYTES, 0))):
             whole = data if is_hashed and len(data) <= HASHED_BYTES else None
             return _image(ctx, origin, file, picture, whole)
+        if kind := documents.kind_of(origin.shown, data):
+            return _document(ctx, origin, file, kind, max_bytes)
         shown = data[:max_bytes] if len(data) > max_bytes else data
         is_cut = len(data) > max_bytes
         # The size of files in /proc is 0, and in /sys one page, whatever they hold: then what was read counts.
@@ -191,6 +194,23 @@ def _image(ctx: ToolContext, origin: Source, file: OpenFile, picture: images.Pic
         scaled_to=None if sent is whole else f"{sent_as.width} × {sent_as.height}",
         rev=rev,
         _sent=Media(sent_as.media_type, sent),
+    )
+
+
+def _document(
+    ctx: ToolContext, origin: Source, file: OpenFile, kind: documents.DocumentKind, max_bytes: int
+) -> FileText:
+    """The text of a document. It has no rev: it is not changed as a text is."""
+    text = ctx.documents.text(file.descriptor, kind, origin.shown, ctx.check)
+    content = text if len(text) <= max_bytes else text[: line_cut(text, max_bytes)]
+    is_cut = len(content) < len(text)
+    return FileText(
+        path=origin.shown,
+        content=content,
+        truncated=True if is_cut else None,
+        size=file.status.st_size,
+        next_line=_next_line(content) if is_cut else None,
+        encoding=f"{kind} as text",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from tools.context import ToolContext
-from tools.files import disk, utf8
+from tools.files import disk, documents, utf8
 from tools.files.lines import BLOCK_BYTES, LineIndex, block_of, extend
 from tools.files.revisions import HASHED_BYTES, rev_of_open, short_rev
 from tools.files.sources import open_source
@@ -140,6 +140,9 @@ def read_lines(ctx: ToolContext, path: str, start_line: int, end_line: int, star
                 end_line,
                 start_byte,
             )
+        if kind := documents.kind_of(origin.shown, head):
+            text = ctx.documents.text(descriptor, kind, origin.shown, ctx.check)
+            return replace(_of_text(text, origin.shown, start_line, end_line, start_byte), encoding=f"{kind} as text")
         encoding = detect_encoding(head, name=origin.shown, size=size, cut=size > len(head))
         refuse_later_binary(descriptor, len(head), size, encoding, origin.shown)
         is_counted = size <= _COUNTED_BYTES or start_line < 0 or end_line < 0

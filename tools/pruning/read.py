@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from tools.context import ToolContext
-from tools.files import utf8
+from tools.files import documents, utf8
 from tools.files.disk import read_up_to
 from tools.kit.errors import NotAFile, OutOfRange
 from tools.kit.params import Field
@@ -98,6 +98,8 @@ def read(
             raise NotAFile(f"{file_path} is a folder")
         # A little beyond the limit, to know whether there is more.
         data = read_up_to(descriptor, limit + 1, status.st_size)
+        if kind := documents.kind_of(file_path, data):
+            data = ctx.documents.text(descriptor, kind, file_path, ctx.check).encode()
     is_cut = len(data) > limit
     kept = data[: utf8.boundary(data, limit)] if is_cut else data
     text = ReadText(
