@@ -173,7 +173,7 @@ class OpenTerminal:
         access = request.person.access
         ids = operation_ids_for({tool.name for tool in self._daemon.gate.visible(access)}, _OPERATION_IDS)
         renamed = [f"{name} is called {other}" for name, other in sorted(ids.items()) if name != other]
-        told = instructions(self._daemon.gate, access, directory)
+        told = instructions(self._daemon.gate, access, directory, reads_resources=False)
         return f"{told}\nHere some tools have other names: {', '.join(renamed)}." if renamed else told
 
 

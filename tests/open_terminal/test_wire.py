@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import uuid
+
 import httpx2
 
 from mcp_agent.transports.openapi import operation_ids_for
@@ -58,3 +61,18 @@ async def test_a_url_without_the_path_of_the_terminal_works(shared_daemon: Daemo
         assert (await page.post("/api/terminals")).json()["id"]
     async with shared_daemon.http() as program:
         assert (await program.post("/tools/shell_exec", json={"command": "echo bare"})).json()["stdout"] == "bare\n"
+
+
+async def test_the_instructions_are_of_the_caller_and_of_the_machine(shared_daemon: Daemon) -> None:
+    name = f"reader-{uuid.uuid4().hex[:6]}"
+    token = shared_daemon.cli("token", "create", name, "--profile", "read-only").stdout.split()[-1]
+    async with terminal(shared_daemon) as page, terminal(shared_daemon, token=token) as reader:
+        told = (await get(page, "/system"))["prompt"]
+        narrow = (await get(reader, "/system"))["prompt"]
+    assert "shell_exec for what ends by itself" in told
+    assert f"They run in sh on {platform.freedesktop_os_release()['PRETTY_NAME']}, {platform.machine()}." in told
+    # What no program of OpenAPI can read.
+    assert "host://" not in told
+    assert "Files: find with fs_search and fs_grep, read with fs_read_range.\n" in narrow
+    for absent in ("fs_patch", "fs_move", "shell_", "undo_id", "run_command"):
+        assert absent not in narrow
