@@ -59,6 +59,11 @@ class ToolAsk:
         self._ask = ask
         self._switch = switch
 
+    @property
+    def of_rules(self) -> ToolAsk:
+        """The same without the switch."""
+        return ToolAsk(self._profile, self._ask, None)
+
     @cached_property
     def _rules(self) -> list[tuple[AskRule, CommandRules, Exceptions]]:
         return [(rule, CommandRules((rule,)), Exceptions(rule.exceptions)) for rule in self._ask.rules]

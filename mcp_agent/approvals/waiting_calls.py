@@ -220,6 +220,10 @@ class Approvals(Approver):
                 waited_s = time.monotonic() - began
                 if call.report is not None:
                     call.report(round(waited_s, 1), None, f"waiting for the owner to approve this call ({request.id})")
+                if waited_s >= hold_s and request.question.is_unique:
+                    # No later call could take the answer.
+                    self._end(request, "expired")
+                    break
                 if waited_s >= hold_s:
                     raise self._pending(request, call)
                 timeout_s = max(0.001, min(_EVERY_S, hold_s - waited_s))

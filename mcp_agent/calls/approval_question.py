@@ -38,6 +38,8 @@ class ApprovalQuestion(Struct, frozen=True):
     folder: str
     # Looks at what it would change; raises the error with which it would fail. None: it cannot be told.
     look: Callable[[], Awaitable[ChangePreview | None]]
+    # Whether its arguments do not say all of it, so that no other call is the same.
+    is_unique: bool = False
 
     @property
     def reasons(self) -> list[AskReason]:
@@ -50,6 +52,8 @@ class ApprovalQuestion(Struct, frozen=True):
         """What the question is known by."""
         caller = self.call.caller
         who = [caller.owner, caller.client, caller.user, caller.chat, self.folder, self.tool.name]
+        if self.is_unique:
+            return self.call.id
         whole = orjson.dumps([who, dict(self.arguments)], default=repr, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(whole).hexdigest()
 
@@ -88,15 +92,20 @@ def look_at(
 
     Raises the error with which the call would fail: what is denied is not asked about.
     """
-    if command:
-        context.check_command(command)
-    for keyword in tool.own_parameters.path_keywords:
-        path = arguments.get(keyword)
-        if isinstance(path, str) and path and not is_reference(path):
-            context.paths.resolve(path)
+    check_denied(tool, context, arguments, command)
     if tool.preview is None:
         return None
     return tool.preview(replace(context, diff_chars=WHOLE_CHARS, report=lambda *_: None), **arguments)
+
+
+def check_denied(tool: Tool, context: ToolContext, arguments: Mapping[str, Any], command: str | None) -> None:
+    """Raise Denied for a call that a deny rule is against, as far as its arguments tell."""
+    if command:
+        context.check_command(command)
+    for keyword in tool.own_parameters.path_keywords:
+        path = arguments.get(keyword, arguments.get(keyword.removesuffix("_")))
+        if isinstance(path, str) and path and not is_reference(path):
+            context.paths.resolve(path)
 
 
 def later_progress(report: ReportProgress, passed_s: float) -> ReportProgress:

@@ -22,6 +22,7 @@ from mcp_agent.calls.approval_question import (
     Approver,
     Nobody,
     PolicyChanged,
+    check_denied,
     command_of,
     later_progress,
     look_at,
@@ -31,6 +32,7 @@ from mcp_agent.calls.contract import INVALID_PARAMS, ContractError, Refused, con
 from mcp_agent.calls.conversations import Conversations
 from mcp_agent.calls.observers import CallObserver, notify_all, trace
 from mcp_agent.process.logs import event
+from registry.asking import ToolAsk
 from registry.gate import Gate, Grant, UnknownTool
 from tools.context import Cancelled, ToolContext
 from tools.kit.errors import InternalError, Timeout, ToolDisabled, ToolError
@@ -91,7 +93,14 @@ class Dispatcher:
         try:
             tool, grant = self._gate.admit(call.caller.access, call.tool)
             context = self._context.for_call(call, grant)
-            result = await _within(grant.deadline_s, context, self._in_thread(function, context, tool))
+
+            async def run() -> _R:
+                return await _within(grant.deadline_s, context, self._in_thread(function, context, tool))
+
+            if grant.asks is None:
+                result = await run()
+            else:
+                result = await self._approvals.run(self._ask_as(call, tool, grant.asks, context), run)
             outcome = Success(result, b"")
             return result
         except ToolError as error:
@@ -100,6 +109,8 @@ class Dispatcher:
         except TimeoutError:
             outcome = Failure(_timeout_error(tool, grant), b"")
             raise outcome.error from None
+        except PolicyChanged:
+            return await self.run_as(call, function)
         except (asyncio.CancelledError, Cancelled):
             raise asyncio.CancelledError from None
         except Exception as error:
@@ -107,6 +118,20 @@ class Dispatcher:
             raise outcome.error from error
         finally:
             notify_all(self._observers, call, outcome, began)
+
+    def _ask_as(self, call: Call, tool: Tool, asks: tuple[ToolAsk, ...], context: ToolContext) -> ApprovalQuestion:
+        """The question about a call of another wire, whose arguments are those for the audit log.
+
+        What is typed into a shell that a person has open is matched with the rules: the shell itself was approved.
+        """
+        arguments = call.arguments
+        keyword = tool.command_keyword
+        command = None if keyword is None else str(arguments.get(keyword, ""))
+        if tool.typed is not None:
+            asks, command = tuple(each.of_rules for each in asks), str(arguments.get("input", ""))
+        folder = str(context.paths.working_directory)
+        look = partial(self._in_thread, check_denied, tool, context, arguments, command)
+        return ApprovalQuestion(call, tool, asks, arguments, command, folder, look, is_unique=True)
 
     async def _carry_out(self, call: Call) -> Outcome:
         """The steps of every call, in this order: admit, parse, run, prune, fit."""

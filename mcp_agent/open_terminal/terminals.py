@@ -193,6 +193,8 @@ class Terminals:
             ctx.check_command(program)
             return _StartFolder(folder_for(ctx, reserved.folder))
 
+        if self._daemon.gate.admit(reserved.person.access, _START)[1].asks:
+            await shell.say("the owner is asked whether this shell may start")
         call = Call(new_call_id(), reserved.person, _START, {"command": program, "cwd": reserved.folder, "pty": True})
         try:
             place = await self._daemon.dispatcher.run_as(call, work)
@@ -216,18 +218,25 @@ class Terminals:
             raise Closed(FORBIDDEN, message) from error
 
     async def _check_line(self, person: Caller, line: str) -> None:
-        """Raise ToolError for a line that a rule denies; the audit log then has a call of the tool that sends input."""
-        rules = self._daemon.gate.deny(person.access).commands
-        if rules is None:
-            return
+        """Raise ToolError for a line that a rule denies, or that the owner does not approve where one asks.
+
+        The audit log then has a call of the tool that sends input.
+        """
+        tool, grant = self._daemon.gate.admit(person.access, _INPUT)
+        error: Denied | None = None
         try:
-            rules.check(line)
+            if grant.deny.commands is not None:
+                grant.deny.commands.check(line)
         except Denied as denied:
             error = denied
+        asks = any(each.of_rules.reason(tool.name, line, is_plain=False) for each in grant.asks or ())
 
-            def work(ctx: ToolContext, tool: Tool) -> _StartFolder:
+        def work(ctx: ToolContext, _: Tool) -> _StartFolder:
+            if error is not None:
                 raise error
+            return _StartFolder(Path())
 
+        if error is not None or asks:
             await self._daemon.dispatcher.run_as(Call(new_call_id(), person, _INPUT, {"input": line}), work)
 
     def _admit(self, person: Caller) -> None:

@@ -94,6 +94,7 @@ def describe_request(request: Request) -> dict[str, Any]:
             for each in request.reasons
         ],
         "waiting": bool(request.waiting),
+        "calls": len(request.waiting),
         "age_s": round(now - request.asked_at),
         "expires_in_s": max(0, round(request.expires_at - now)),
         "always": always,
