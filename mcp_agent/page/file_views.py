@@ -20,11 +20,12 @@ from mcp_agent.storage.audit_reader import LineFilter, Trail
 from registry.gate import Access
 from tools.files import disk
 from tools.files.diffs import diff_texts
-from tools.files.paths import to_wire
+from tools.files.paths import from_wire, to_wire
 from tools.files.sources import Source, open_source
+from tools.journal.command_rows import CommandRow
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalEntry
-from tools.kit.errors import IsBinary, NotAFile, NotFound
+from tools.kit.errors import IsBinary, NotAFile, NotFound, ToolError
 
 _CHUNK_BYTES = 256 * 1024
 _MOST_ARTIFACTS = 500
@@ -42,6 +43,7 @@ _IMAGES = {
 _MOST_ENTRIES = 500
 _MOST_CALLS = 5_000
 _MOST_TEXT_BYTES = 1_000_000
+_MOST_PATHS = 500
 _MOST_DIFF_CHARS = 200_000
 
 
@@ -141,10 +143,22 @@ class JournalViews:
         return {"changes": shown, "more": max(0, len(entries) - _MOST_ENTRIES)}
 
     async def _show(self, request: ApiRequest) -> dict[str, Any]:
-        """The change as a diff: from what was there before to what the change left, or what is there now."""
+        """The change as a diff: from what was there before to what the change left, or what is there now.
+
+        What a command did is a list of paths; with `path`, the diff of one of them.
+        """
         entries = await asyncio.to_thread(self._journal.entries)
         entry = _find(entries, request.named["id"])
         answer = _describe(entry, None)
+        if entry.action == "command":
+            rows = await asyncio.to_thread(self._journal.rows_of, entry)
+            if "path" not in request.query:
+                paths = [_describe_row(row) for row in rows if not (row.is_same and _is_folder(row))]
+                return {**answer, "paths": paths[:_MOST_PATHS], "more": max(0, len(paths) - _MOST_PATHS)}
+            row = next((row for row in rows if to_wire(row.path) == request.query["path"]), None)
+            if row is None:
+                raise BadRequest("this command did nothing to that path", status=404)
+            return {**answer, **await self._diff_of_row(entry, row)}
         if entry.action == "move":
             return {**answer, "diff": "", "note": "it was moved, and its content is the same"}
         newer = [
@@ -164,10 +178,23 @@ class JournalViews:
         entry = _find(entries, request.named["id"])
         target = entry.source if entry.action == "move" and entry.source is not None else entry.path
         overwrite = request.body.get("overwrite") is True
-        moved = await self._calls.run(
-            "fs_move", from_=f"undo://{entry.id}", to=to_wire(target), overwrite=overwrite or None
-        )
+        inner = request.body.get("path")
+        source = f"undo://{entry.id}"
+        if entry.action == "command" and isinstance(inner, str) and inner:
+            source, target = f"{source}/{inner}", f"{entry.path}/{from_wire(inner)}"
+        moved = await self._calls.run("fs_move", from_=source, to=to_wire(target), overwrite=overwrite or None)
         return {"path": moved["to"], "undo_id": moved.get("undo_id"), "why": moved.get("why")}
+
+    async def _diff_of_row(self, entry: JournalEntry, row: CommandRow) -> dict[str, Any]:
+        if row.is_same or _is_folder(row):
+            return {"diff": "", "note": "its rights or times were changed" if row.is_same else "it is a folder"}
+        try:
+            old = "" if row.before is None else await self._text(f"undo://{entry.id}/{to_wire(row.path)}")
+            new = "" if row.after is None else await self._text(to_wire(f"{entry.path}/{row.path}"))
+        except ToolError as error:
+            return {"diff": "", "note": error.message}
+        diff = await asyncio.to_thread(diff_texts, old, new, limit_chars=_MOST_DIFF_CHARS)
+        return {"diff": diff, "note": None if diff else "the text is the same"}
 
     async def _text(self, path: str) -> str:
         found = await self._calls.run("fs_read", path=path, max_bytes=_MOST_TEXT_BYTES)
@@ -196,5 +223,17 @@ def _describe(entry: JournalEntry, line: dict[str, Any] | None) -> dict[str, Any
         "path": to_wire(entry.path),
         "source": None if entry.source is None else to_wire(entry.source),
         "at": entry.at,
+        "command": entry.command,
+        "counts": entry.counts,
         "by": None if line is None else {key: line.get(key) for key in ("client", "program", "tool", "transport")},
     }
+
+
+def _describe_row(row: CommandRow) -> dict[str, Any]:
+    action = "create" if row.before is None else "delete" if row.after is None else "write"
+    return {"path": to_wire(row.path), "action": action}
+
+
+def _is_folder(row: CommandRow) -> bool:
+    state = row.after or row.before
+    return state is not None and state.is_folder

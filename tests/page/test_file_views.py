@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from tests.support.browser import opened
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, running
 from tests.support.peers import WIRES
 from tests.support.waiting import eventually
 
@@ -63,6 +63,36 @@ async def test_a_file_that_has_changed_since_is_undone_only_when_asked(
         assert file.read_text() == "by hand\n"
         await page.get_by_role("dialog").get_by_role("button", name="Undo anyway").click()
         await eventually(file.read_text, lambda text: text == "before\n")
+
+
+async def test_a_command_is_one_row_that_opens_to_its_paths(browser: Browser, home: Path, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    for name in ("a.txt", "b.txt"):
+        (root / name).write_text("one\n")
+    with running(home, extra={"MCP_AGENT_COMMAND_UNDO": "true"}) as daemon:
+        async with WIRES["mcp-handshake"](daemon) as peer, opened(browser, daemon) as window:
+            page = window.page
+            await window.view("changes")
+
+            async def knows() -> bool:
+                return "unknown" not in str(await peer.call("shell_exec", command="true", cwd=str(root)))
+
+            await eventually(knows)
+            await peer.call("shell_exec", command="sed -i s/one/two/ *.txt; echo new > c.txt", cwd=str(root))
+            await expect(page.locator(".change")).to_have_count(1)
+            await expect(page.locator(".change")).to_contain_text("changed 2 files, created 1 file")
+            await expect(page.locator(".change-path")).to_have_count(3)
+            row = page.locator(".change-path", has_text="a.txt")
+            await row.locator("summary").click()
+            await expect(row.locator(".diff-line.removed")).to_have_text("1-one")
+            await row.get_by_role("button", name="Put it back").click()
+            await eventually((root / "a.txt").read_text, lambda text: text == "one\n")
+            assert (root / "b.txt").read_text() == "two\n"
+            await expect(page.locator(".change-path")).to_have_count(2)
+            await page.get_by_role("button", name="Undo", exact=True).click()
+            await eventually((root / "b.txt").read_text, lambda text: text == "one\n")
+            await eventually(lambda: not (root / "c.txt").exists())
 
 
 async def test_files_are_browsed_looked_at_and_downloaded(browser: Browser, daemon: Daemon, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tools.files.paths import to_wire
+from tools.files.paths import from_wire, to_wire
 from tools.journal import trees
 from tools.journal.command_rows import CommandRow, CommandRows, read_rows, write_rows
 from tools.journal.command_undo import Restoring, capture, finished, materialize, stale_paths
@@ -113,7 +113,8 @@ class CommandChanges(FileChanges):
             raise NotFound(
                 f"undo://{entry.id} is what a command did to several paths", hint=f"name one: undo://{entry.id}/<path>"
             )
-        path = materialize(self._command_rows(entry), inner, self._records.file(entry.id, "image"))
+        found, image = self._command_rows(entry), self._records.file(entry.id, "image")
+        path = materialize(found, inner, image) or materialize(found, from_wire(inner), image)
         if path is None:
             raise NotFound(f"{reference[:200]} holds nothing: the command did not change it, or it was not there")
         return path

@@ -10,6 +10,7 @@ const ACTIONS = {
   create: ["created", "good"],
   delete: ["deleted", "bad"],
   move: ["moved", "warn"],
+  command: ["command", "accent"],
 };
 
 export default { id: "changes", mount };
@@ -62,7 +63,9 @@ function mount(root, app) {
   function paint() {
     if (!changes) return;
     const wanted = search.value.trim().toLowerCase();
-    const found = changes.filter((each) => `${each.path} ${each.source ?? ""}`.toLowerCase().includes(wanted));
+    const found = changes.filter((each) =>
+      `${each.path} ${each.source ?? ""} ${each.command ?? ""}`.toLowerCase().includes(wanted),
+    );
     fill(
       list,
       found.length === 0 &&
@@ -88,10 +91,18 @@ function mount(root, app) {
           h(
             "span",
             { class: "row between" },
-            h("strong", { class: "clip" }, parts.at(-1) || change.path),
+            h(
+              "strong",
+              { class: `clip ${change.command ? "mono" : ""}` },
+              change.command ?? (parts.at(-1) || change.path),
+            ),
             h("span", { class: `chip ${undone.has(change.id) ? "" : kind}` }, undone.has(change.id) ? "undone" : word),
           ),
-          h("span", { class: "clip small muted", title: change.path }, parts.slice(0, -1).join("/") || "/"),
+          h(
+            "span",
+            { class: "clip small muted", title: change.path },
+            change.command ? `${counted(change.counts)} in ${change.path}` : parts.slice(0, -1).join("/") || "/",
+          ),
           h(
             "span",
             { class: "small muted row between" },
@@ -123,11 +134,15 @@ function mount(root, app) {
         h(
           "div",
           { class: "grow" },
-          h("h2", { class: "break mono" }, change.path),
+          h("h2", { class: "break mono" }, change.command ?? change.path),
           h(
             "p",
             { class: "small muted break" },
-            change.source ? `moved from ${change.source}` : `${ACTIONS[change.action][0]} by ${who(change)}`,
+            change.command
+              ? `${counted(change.counts)} in ${change.path}, by ${who(change)}`
+              : change.source
+                ? `moved from ${change.source}`
+                : `${ACTIONS[change.action][0]} by ${who(change)}`,
           ),
         ),
         button(isForth ? "Redo" : "Undo", () => undo(change), { icon: "undo", kind: "primary" }),
@@ -137,19 +152,61 @@ function mount(root, app) {
     try {
       const found = await get(`changes/${encodeURIComponent(id)}`);
       if (chosen !== id) return;
-      fill(body, found.diff ? diffView(found.diff) : h("p", { class: "muted body" }, found.note));
+      if (found.paths) fill(body, pathsView(change, found));
+      else fill(body, found.diff ? diffView(found.diff) : h("p", { class: "muted body" }, found.note));
     } catch (error) {
       fill(body, h("p", { class: "note bad" }, explain(error)));
     }
   }
 
-  async function undo(change, overwrite = false) {
+  // What a command did: a row for each path, which opens to its diff.
+  function pathsView(change, found) {
+    return [
+      found.paths.map((each) => {
+        const [word, kind] = ACTIONS[each.action];
+        const inside = h("div", {}, h("p", { class: "muted body" }, "Loading…"));
+        return h(
+          "details",
+          {
+            class: "change-path",
+            data: { path: each.path },
+            on: { toggle: (event) => open(event, change, each, inside) },
+          },
+          h(
+            "summary",
+            { class: "row between" },
+            h("span", { class: "mono break grow" }, each.path),
+            h("span", { class: `chip ${kind}` }, word),
+          ),
+          h(
+            "div",
+            { class: "body" },
+            button("Put it back", () => undo(change, false, each.path), { icon: "undo" }),
+          ),
+          inside,
+        );
+      }),
+      found.more > 0 && h("p", { class: "note" }, `${format.plural(found.more, "more path")} are not shown.`),
+    ];
+  }
+
+  async function open(row, change, each, inside) {
+    if (!row.open) return;
     try {
-      const answer = await post(`changes/${encodeURIComponent(change.id)}/undo`, { overwrite });
+      const found = await get(`changes/${encodeURIComponent(change.id)}?path=${encodeURIComponent(each.path)}`);
+      fill(inside, found.diff ? diffView(found.diff) : h("p", { class: "muted body" }, found.note));
+    } catch (error) {
+      fill(inside, h("p", { class: "note bad" }, explain(error)));
+    }
+  }
+
+  async function undo(change, overwrite = false, path = null) {
+    try {
+      const answer = await post(`changes/${encodeURIComponent(change.id)}/undo`, { overwrite, path });
       if (answer.undo_id) undone.set(answer.undo_id, change.id);
       undone.delete(change.id);
       app.say(`${answer.path} is as it was`);
-      chosen = answer.undo_id;
+      chosen = path ? change.id : answer.undo_id;
       await load();
       if (chosen) choose(chosen);
     } catch (error) {
@@ -164,10 +221,20 @@ function mount(root, app) {
           kind: "danger",
         }))
       )
-        await undo(change, true);
+        await undo(change, true, path);
       else if (!isStale) app.say(explain(error), "bad");
     }
   }
+
+  const counted = ([created, changed, deleted]) =>
+    [
+      [changed, "changed"],
+      [created, "created"],
+      [deleted, "deleted"],
+    ]
+      .filter(([count]) => count > 0)
+      .map(([count, word]) => `${word} ${format.plural(count, "file")}`)
+      .join(", ");
 
   const who = (change) =>
     change.by ? [change.by.client, change.by.program].filter(Boolean).join(" · ") : "an earlier call";
