@@ -121,7 +121,8 @@ class SharedContext(Struct, frozen=True):
         """What the tool of this call is handed. `paths` begin where those of its conversation do."""
         shared, caller, deny = self.tools, call.caller, grant.deny
         paths = paths or shared.paths
-        return ToolContext(
+        return replace(
+            shared,
             call_id=call.id,
             paths=paths if deny.paths is None else paths.denying(deny.paths),
             commands=deny.commands,
@@ -132,17 +133,6 @@ class SharedContext(Struct, frozen=True):
             artifacts=CallerArtifacts(self.artifacts, caller.owner, partial(self.gate.opens_artifact, caller.access)),
             yield_ms=shared.yield_ms if caller.transport in _MODELS else 0,
             most_wait_ms=shared.most_wait_ms if call.report is None else longest_wait_s(caller.client) * 1000,
-            checks_syntax=shared.checks_syntax,
-            sessions=shared.sessions,
-            effects=shared.effects,
-            journal=shared.journal,
-            revs=shared.revs,
-            line_indexes=shared.line_indexes,
-            listings=shared.listings,
-            image_scaler=shared.image_scaler,
-            documents=shared.documents,
-            engine=shared.engine,
-            pruner=shared.pruner,
             root=grant.root or shared.root,
         )
 

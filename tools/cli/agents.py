@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from tools.cli.wrap import Wrap
 from tools.context import ToolContext
 from tools.files import disk
-from tools.journal import copies
 from tools.kit.errors import NotFound, NotInitialized
 from tools.kit.params import Field
 from tools.kit.results import Result
@@ -189,11 +188,11 @@ class Agents:
         """Take the agent out of the registry, under the rules for files and with an entry in the journal."""
         path = ctx.paths.real(self._registry(cwd))
         with ctx.journal.lock(path):
-            seen = copies.lstat(path)
+            seen = disk.lstat(path)
             lines = self._registry_lines(cwd)
             kept = b"".join(line for line in lines if _agent_of(line) != agent_id)
             if len(kept) < sum(map(len, lines)):
-                ctx.journal.write(path, lambda descriptor: disk.write_all(descriptor, kept), seen=seen)
+                ctx.journal.write(path, kept, seen=seen)
         self._ours.pop(agent_id, None)
 
 

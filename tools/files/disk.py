@@ -85,6 +85,14 @@ def read_up_to(descriptor: int, limit: int, expected: int) -> bytes:
     return b"".join(parts)
 
 
+def lstat(path: Path) -> os.stat_result | None:
+    """None where nothing has that name."""
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def private_folder(folder: Path) -> None:
     """Create a folder and its missing parents with access for their owner only."""
     if folder.is_dir():

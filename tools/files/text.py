@@ -69,6 +69,13 @@ class Encoding(Struct, frozen=True):
     def encode(self, text: str) -> bytes:
         return text.encode(self.codec, "surrogateescape" if self.codec == "utf-8" else "strict")
 
+    def find_newline(self, data: bytes, at: int = 0) -> int:
+        """Where the next line end begins, from `at` on; -1 if there is none. `data` begins with a whole character."""
+        found = data.find(self.newline, at)
+        while found != -1 and found % self.unit_bytes:
+            found = data.find(self.newline, found + 1)
+        return found
+
 
 UTF_8 = Encoding.of("utf-8", "utf-8")
 LATIN_1 = Encoding.of("latin-1", "latin-1")

@@ -13,7 +13,8 @@ from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import open_existing
 from tools.files.text import HEAD_BYTES, detect_encoding
 from tools.filesystem.changes import ChangeResult
-from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview, render_changes
+from tools.filesystem.patch.apply import WHOLE_BYTES, Patch, Preview
+from tools.filesystem.patch.changed_places import render_changes
 from tools.filesystem.patch.operations import Operation, one_edit, read_operations
 from tools.filesystem.patch.regexes import TIME_LIMIT_S
 from tools.filesystem.patched_files import PatchedFiles, apply_patch
@@ -126,7 +127,7 @@ def fs_patch(
         if is_whole:
             work.check()
         whole = work.whole
-        fill = partial(work.write, descriptor, status.st_size) if whole is None else partial(_write_all, whole)
+        fill = partial(work.write, descriptor, status.st_size) if whole is None else whole
         receipt = None
         try:
             if work.has_changed or not ctx.is_for_model or not is_whole:
@@ -151,7 +152,3 @@ def fs_patch(
             _shown=work.diff if diff or not ctx.is_for_model else work.brief,
             **(receipt.fields() if receipt is not None else {}),
         )
-
-
-def _write_all(data: bytes, descriptor: int) -> None:
-    disk.write_all(descriptor, data)

@@ -214,13 +214,11 @@ def _lines(
 
     They are cut at about `most` bytes.
     """
-    newline, unit = encoding.newline, encoding.unit_bytes
+    unit = encoding.unit_bytes
     data, at, count = b"", 0, 0
     end = 0
     while count <= further:
-        found = data.find(newline, at)
-        while found != -1 and found % unit:
-            found = data.find(newline, found + 1)
+        found = encoding.find_newline(data, at)
         if found == -1:
             at = max(len(data) - unit + 1, 0) // unit * unit
             more = os.pread(descriptor, min(BLOCK_BYTES, size - start - len(data)), start + len(data))
@@ -244,19 +242,17 @@ def _lines(
 
 def _place_in_line(descriptor: int, encoding: Encoding, start: int, byte: int, shown: str) -> int:
     """The byte of a line to begin at, which is never inside a character. Raises OutOfRange if the line is shorter."""
-    at, newline, unit = 0, encoding.newline, encoding.unit_bytes
+    at = 0
     while at < byte:
         data = os.pread(descriptor, min(BLOCK_BYTES, byte - at), start + at)
-        found = data.find(newline)
-        while found != -1 and found % unit:
-            found = data.find(newline, found + 1)
+        found = encoding.find_newline(data)
         if found != -1 or not data:
             length = at + max(found, 0)
             raise OutOfRange(f"byte {byte} is past the end: {shown} has {length} bytes", fields={"line_bytes": length})
         at += len(data)
     if encoding.codec == "utf-8":
         return byte + utf8.orphan_bytes(os.pread(descriptor, LOOK_AHEAD_BYTES, start + byte))
-    return byte // unit * unit
+    return byte // encoding.unit_bytes * encoding.unit_bytes
 
 
 def _shorter(shown: str) -> IoError:
@@ -269,14 +265,12 @@ def _start_of(index: LineIndex, descriptor: int, encoding: Encoding, line: int) 
         return len(encoding.bom)
     offset, before = block_of(index, line - 1)
     block = os.pread(descriptor, BLOCK_BYTES, offset)
-    at, newline, unit = 0, encoding.newline, encoding.unit_bytes
+    at = 0
     for _ in range(line - 1 - before):
-        at = block.find(newline, at)
-        while at % unit and at != -1:
-            at = block.find(newline, at + 1)
+        at = encoding.find_newline(block, at)
         if at == -1:
             return None
-        at += unit
+        at += encoding.unit_bytes
     return offset + at
 
 

@@ -113,11 +113,7 @@ def _write(
         if found is not None and appends:
             receipt = ctx.journal.append(target, data, seen=found.status)
         else:
-            receipt = ctx.journal.write(
-                target,
-                lambda descriptor: disk.write_all(descriptor, data),
-                seen=None if found is None else found.status,
-            )
+            receipt = ctx.journal.write(target, data, seen=None if found is None else found.status)
         rev = ctx.revs.of_bytes(data, shown) if not appends and len(data) <= HASHED_BYTES else _rev(ctx, target)
     except OSError as error:
         raise from_os_error(error, shown) from error

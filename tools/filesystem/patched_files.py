@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict
 
@@ -18,16 +17,16 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, detect_encoding, showable
-from tools.filesystem.changes import ChangeResult, make_parents, resolve_name
-from tools.filesystem.patch.apply import WHOLE_BYTES, LineChange, changed_lines, regions_of, render_changes
+from tools.filesystem.changes import ChangeResult, encode_text, make_parents, resolve_name
+from tools.filesystem.patch.apply import WHOLE_BYTES
+from tools.filesystem.patch.changed_places import LineChange, changed_places, merge_regions, render_changes
 from tools.filesystem.patch.hunks import FileChange, malformed, place
 from tools.filesystem.patch.operations import apply_edits, place_edits, view_of
 from tools.filesystem.patch.unified import parse_unified
 from tools.filesystem.patch.v4a import is_v4a, parse_hunks, parse_v4a
 from tools.filesystem.syntax import new_error
-from tools.journal import copies
 from tools.journal.journal_records import Receipt
-from tools.kit.errors import InvalidParams, NoMatch, NotEncodable, NotFound, TooLarge, ToolError, from_os_error
+from tools.kit.errors import InvalidParams, NoMatch, NotFound, TooLarge, ToolError, from_os_error
 from tools.kit.results import quantity, short_path
 
 _HERE_DOCUMENT = re.compile(r"(?:.*\bapply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1\s*")
@@ -269,13 +268,8 @@ class _Work:
             ) from None
         edits = place_edits(view, placed.edits)
         new = apply_edits(old, edits)
-        regions = regions_of(edits)
-        line = at = 0
-        for region in regions:
-            line += new.count("\n", at, region.new_start)
-            at = region.new_start
-            if (changed := changed_lines(old, new, region)) is not None:
-                done.changes.append(changed._replace(line=1 + line + changed.line))
+        regions = merge_regions((), edits)
+        done.changes += changed_places(old, new, regions)
         done.diff = showable(
             diff_regions(old, new, regions, first_old=1, first_new=1, limit_chars=self._ctx.diff_chars)
         )
@@ -330,13 +324,7 @@ class _Work:
         before = file.before if origin is None else origin.before
         if file.text is None or (file.text == before and (origin is not None or file.moved_from is None)):
             return
-        try:
-            yield _Step(file, "write", file.encoding.bom + file.encoding.encode(file.text))
-        except UnicodeEncodeError as error:
-            letter = file.text[error.start : error.start + 1]
-            raise NotEncodable(
-                f"{file.shown} is in {file.encoding.name}, which cannot hold {letter!r}; nothing was changed"
-            ) from error
+        yield _Step(file, "write", file.encoding.bom + encode_text(file.text, file.encoding, file.shown))
 
     def _make(self, step: _Step) -> Receipt:
         journal, file = self._ctx.journal, step.file
@@ -349,7 +337,7 @@ class _Work:
         is_moved = file.moved_from is not None and not file.moved_from.is_there
         was = None if file.found is None else file.found.status
         seen = file.path.stat() if is_moved else was
-        return journal.write(file.path, partial(_write_all, step.data), seen=seen)
+        return journal.write(file.path, step.data, seen=seen)
 
     def _put_back(self, step: _Step) -> None:
         """Without a journal: what was there is written again from memory."""
@@ -363,12 +351,8 @@ class _Work:
                 return
             size = file.found.status.st_size
             data = disk.read_up_to(file.found.descriptor, size, size)
-            now = copies.lstat(file.path)
-            journal.write(file.path, partial(_write_all, data), seen=now)
-
-
-def _write_all(data: bytes, descriptor: int) -> None:
-    disk.write_all(descriptor, data)
+            now = disk.lstat(file.path)
+            journal.write(file.path, data, seen=now)
 
 
 def _missing_parents(path: Path) -> list[Path]:

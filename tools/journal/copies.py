@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.files.disk import NEW_FLAGS, READ_FLAGS, open_descriptor, write_all
+from tools.files.disk import NEW_FLAGS, READ_FLAGS, lstat, open_descriptor, write_all
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -89,13 +89,6 @@ def identity(status: os.stat_result) -> list[int]:
 
 def inode(status: os.stat_result) -> list[int]:
     return [status.st_dev, status.st_ino]
-
-
-def lstat(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def is_same(first: Path, second: Path) -> bool:

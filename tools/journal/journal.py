@@ -213,7 +213,7 @@ class Journal(CommandChanges):
         If that undoes a change, a folder is renamed and not copied: the caller forgets the image anyway.
         """
         self.protected.check_entry(target)
-        existing = copies.lstat(target)
+        existing = disk.lstat(target)
         is_file = existing is not None and stat.S_ISREG(existing.st_mode) and image.is_file()
         if existing is not None and is_file and (existing.st_nlink > 1 or (undone is not None and undone.in_place)):
             with self.lock(target), self._records.change("write", target) as (change, at):
@@ -248,7 +248,7 @@ class Journal(CommandChanges):
             return self._records.finish(change, at)
 
     def _check_still(self, entry: JournalEntry, own: Path) -> None:
-        now = copies.lstat(own)
+        now = disk.lstat(own)
         if entry.action == "delete":
             if now is not None:
                 raise AlreadyExists(

@@ -38,6 +38,10 @@ _SHOWN_BYTES = 64 * 1024
 _IN_PLACE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT)
 
 
+# Writes new content into the open file that it is given. It may be called a second time.
+Fill = Callable[[int], None]
+
+
 class FileChanges:
     """Makes the changes, and keeps what was there before. `Journal` takes them back."""
 
@@ -63,12 +67,13 @@ class FileChanges:
                 held.enter_context(self._locks[index])
             yield
 
-    def write(self, target: Path, fill: Callable[[int], None], *, seen: os.stat_result | None) -> Receipt:
-        """Make `target` what `fill` writes into the descriptor it is given. `seen` is the file as it was looked at.
+    def write(self, target: Path, content: bytes | Fill, *, seen: os.stat_result | None) -> Receipt:
+        """Make `content` that of `target`. `seen` is the file as it was looked at.
 
         Mode, owner, attributes, hard links and links to it are kept. Raises StaleRev if somebody else has changed
         the file since it was seen, AlreadyExists if it came to be; then, and on any error, nothing is changed.
         """
+        fill = partial(_write_bytes, content) if isinstance(content, bytes) else content
         self.protected.check_write(target)
         with self.lock(target), self._records.change("create" if seen is None else "write", target) as (change, at):
             if seen is not None and (seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode)):
@@ -192,7 +197,7 @@ class FileChanges:
             self._records.change("move", target, source) as (change, at),
             path_in_open_folder(source) as source_at,
         ):
-            existing = copies.lstat(at)
+            existing = disk.lstat(at)
             is_same_file = existing is not None and copies.is_same(source_at, at)
             if existing is not None and not overwrite:
                 if is_same_file:
@@ -221,7 +226,7 @@ class FileChanges:
             return self._records.finish(change, at)
 
     def _check_unchanged(self, change: Pending, at: Path, seen: os.stat_result | None) -> None:
-        now = copies.lstat(at)
+        now = disk.lstat(at)
         if seen is None:
             if now is not None:
                 raise AlreadyExists(f"{to_wire(change.path)} came to be while it was being written")
@@ -251,7 +256,7 @@ class FileChanges:
         try:
             os.rename(at, change.image)
         except OSError:
-            if copies.lstat(at) is not None:
+            if disk.lstat(at) is not None:
                 return False
             self._records.forget(change.id)
             raise
@@ -278,7 +283,7 @@ class FileChanges:
     def _too_large(self) -> str:
         return f"it is larger than the journal, which keeps {megabytes(self._limits.total_bytes)}"
 
-    def _write_in_place(self, change: Pending, at: Path, fill: Callable[[int], None], seen: os.stat_result) -> Receipt:
+    def _write_in_place(self, change: Pending, at: Path, fill: Fill, seen: os.stat_result) -> Receipt:
         """Write into the file itself, once the new content is complete elsewhere."""
         with _unnamed_file(change, at) as whole:
             fill(whole.fileno())
@@ -322,6 +327,10 @@ class FileChanges:
                 trees.discard(temporary)
             raise
         trees.remove_tree(source)
+
+
+def _write_bytes(content: bytes, writing: int) -> None:
+    disk.write_all(writing, content)
 
 
 def _unnamed_file(change: Pending, at: Path) -> IO[bytes]:

@@ -293,9 +293,9 @@ class Records:
         """Put a finished change on record; how many bytes are kept for it."""
         if size is None:
             image = self.file(change.id, "image")
-            status = copies.lstat(image)
+            status = disk.lstat(image)
             size = None if status is None else trees.tree_bytes(image, status, self.limits.total_bytes)
-        after = copies.lstat(target) if target is not None else None
+        after = disk.lstat(target) if target is not None else None
         entry = JournalEntry(
             change.id,
             change.action,

@@ -75,7 +75,7 @@ def _settle(records: Records, change: Pending, facts: dict[str, Any], target: Pa
         return not os.path.lexists(target) and os.path.lexists(image)
     if change.action == "move" and change.source is not None:
         return _settle_move(Path(change.source), target, change.temporary, is_verified)
-    now = copies.lstat(target)
+    now = disk.lstat(target)
     is_made = now is not None and copies.inode(now) == facts.get("new")
     if change.action == "write":
         is_made = is_made and os.path.lexists(image) and not copies.is_same(image, target)
@@ -85,7 +85,7 @@ def _settle(records: Records, change: Pending, facts: dict[str, Any], target: Pa
 
 def _settle_append(target: Path, before: list[int], end: int) -> bool:
     """Cut off an incomplete append. A file that was replaced since is not touched."""
-    now = copies.lstat(target)
+    now = disk.lstat(target)
     if now is None or copies.inode(now) != before[:2] or now.st_size < before[2]:
         return False
     if now.st_size < end:

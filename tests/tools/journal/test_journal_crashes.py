@@ -62,7 +62,6 @@ _KILLED_IN_FILL = """
 import os, signal, sys
 from pathlib import Path
 from tools.files import disk
-from tools.journal import copies
 from tools.journal.journal import Journal
 
 def fill(writing):
@@ -70,7 +69,7 @@ def fill(writing):
     os.kill(os.getpid(), signal.SIGKILL)
 
 path = Path(sys.argv[1])
-Journal(None).write(path, fill, seen=copies.lstat(path))
+Journal(None).write(path, fill, seen=disk.lstat(path))
 """
 _READY = """
 for place in (bench.folder, other):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from msgspec import Struct, field
 
 from tools.context import ToolContext
 from tools.files import disk
-from tools.files.diffs import Region, common_ends, diff_regions
+from tools.files.diffs import Region, diff_regions
 from tools.files.text import Encoding, binary, showable
+from tools.filesystem.changes import encode_text
+from tools.filesystem.patch.changed_places import LineChange, changed_places, merge_regions
 from tools.filesystem.patch.lenient import guess
 from tools.filesystem.patch.merge import merge
 from tools.filesystem.patch.nearest import enclosing, nearest
@@ -29,7 +31,7 @@ from tools.filesystem.patch.operations import (
     view_of,
     with_endings,
 )
-from tools.kit.errors import CountMismatch, NoMatch, NotEncodable, TooLarge, ToolError
+from tools.kit.errors import CountMismatch, NoMatch, TooLarge, ToolError
 
 # Up to here a file is one piece, and a pattern may span lines; a larger one is patched in pieces of whole lines.
 WHOLE_BYTES = 16 * 1024 * 1024
@@ -78,35 +80,6 @@ class _Task(Struct, eq=False):
     def only_counts(self) -> bool:
         """Whether it has done its work, and only the number of further matches is of interest."""
         return self.is_done and not self.step.takes_all and not self.step.is_insert
-
-
-class LineChange(NamedTuple):
-    """A changed place: its first line in the new text, and how many lines it had and has."""
-
-    line: int
-    old_count: int
-    new_count: int
-
-    def render(self) -> str:
-        first, old, new = self
-        if not new:
-            return f"{old} lines removed at {first}" if old > 1 else f"line {first} removed"
-        where = f"line {first}" if new == 1 else f"lines {first}-{first + new - 1}"
-        return f"{where} added" if not old else f"{where} changed" + (f" ({new - old:+})" if new != old else "")
-
-
-def render_changes(changes: Sequence[LineChange]) -> str:
-    """Where a text was changed, in a few words."""
-    merged: list[LineChange] = []
-    for change in changes:
-        last = merged[-1] if merged else None
-        if last is not None and change.line == last.line + last.new_count:
-            merged[-1] = LineChange(last.line, last.old_count + change.old_count, last.new_count + change.new_count)
-        else:
-            merged.append(change)
-    listed = ", ".join(change.render() for change in merged[:_LISTED_LINES])
-    rest = len(merged) - _LISTED_LINES
-    return listed + (f" and {rest} more places" if rest > 0 else "")
 
 
 class Patch(Struct, eq=False):
@@ -296,7 +269,7 @@ class Patch(Struct, eq=False):
                 if self._is_dry and task.before is None:
                     is_behind = task.step.type == "insert_after"
                     task.before, task.after = _excerpts(text, after, edits[0], is_behind=is_behind)
-                regions = _merge(regions, edits)
+                regions = merge_regions(regions, edits)
                 text = after
         if regions:
             compare = partial(diff_regions, old, text, regions, first_old=self._old_line, first_new=self._new_line)
@@ -304,36 +277,18 @@ class Patch(Struct, eq=False):
                 self.diff += showable(compare(limit_chars=self._ctx.diff_chars))
             if self._is_lenient and self.shows_more and len(self.brief) <= _BRIEF_CHARS:
                 self.brief += showable(compare(limit_chars=_BRIEF_CHARS, context=0))
-        self._note_changes(old, text, regions)
+        self.changes += changed_places(old, text, regions, self._new_line)
         self._old_line += old.count("\n")
         self._new_line += text.count("\n")
         self.has_changed |= text != old
         self.texts = (old, text)
         if text == old:
             return piece
-        try:
-            return self._encoding.encode(text)
-        except UnicodeEncodeError as error:
-            letter = text[error.start : error.start + 1]
-            raise NotEncodable(
-                f"{self._shown} is in {self._encoding.name}, which cannot hold {letter!r}",
-                hint="leave that character out, or replace the whole file with fs_write, which then becomes UTF-8",
-            ) from error
+        return encode_text(text, self._encoding, self._shown)
 
     def _may_match(self, piece: bytes) -> bool:
         """Whether any operation has something to do here, or must see the text to count its matches."""
         return any(task.needle is None or (task.needle in piece and not task.only_counts) for task in self._tasks)
-
-    def _note_changes(self, old: str, new: str, regions: Sequence[Region]) -> None:
-        """Where the regions differ, in lines of the new text."""
-        line, at = self._new_line, 0
-        for region in regions:
-            change = changed_lines(old, new, region)
-            start = region.new_start
-            line += new.count("\n", at, start)
-            at = start
-            if change is not None:
-                self.changes.append(change._replace(line=line + change.line))
 
     def _edits(self, task: _Task, text: str) -> list[TextEdit]:
         """What an operation changes in `text`; its task is brought up to date."""
@@ -386,61 +341,6 @@ def _is_made(text: str, step: Step) -> bool:
     put = step.put.strip()
     is_telling = len(put) >= _TELLING_CHARS and put not in step.wanted
     return is_telling and text.count(step.put) == 1
-
-
-def changed_lines(old: str, new: str, region: Region) -> LineChange | None:
-    """The lines in which a region differs; the first one counts from that in which the region begins. None if it
-    does not."""
-    before_it = region.old_start - (old.rfind("\n", 0, region.old_start) + 1)
-    first_old, first_new = region.old_start - before_it, region.new_start - before_it
-    end_old, end_new = region.old_end, region.new_end
-    if not (_begins_line(old, end_old) and _begins_line(new, end_new)):
-        ending = old.find("\n", end_old)
-        behind = (len(old) if ending == -1 else ending + 1) - end_old
-        end_old, end_new = end_old + behind, end_new + behind
-    before, after = old[first_old:end_old].split("\n"), new[first_new:end_new].split("\n")
-    if not before[-1] and not after[-1]:
-        del before[-1], after[-1]
-    head, tail = common_ends(before, after)
-    if head + tail >= max(len(before), len(after)):
-        return None
-    return LineChange(head, len(before) - head - tail, len(after) - head - tail)
-
-
-def _begins_line(text: str, at: int) -> bool:
-    return at == 0 or text[at - 1] == "\n"
-
-
-def regions_of(edits: Sequence[TextEdit]) -> list[Region]:
-    """Where edits, which are in order, change a text."""
-    return _merge((), edits)
-
-
-def _merge(regions: Sequence[Region], edits: Sequence[TextEdit]) -> list[Region]:
-    """The regions of earlier edits and of `edits`, which are about the text as it was after those."""
-    # Both lists are about the text in the middle: (start, end, how much longer before it, how much longer after it).
-    spans: list[tuple[int, int, int, int]] = []
-    for region in regions:
-        grew_back = (region.old_end - region.old_start) - (region.new_end - region.new_start)
-        spans.append((region.new_start, region.new_end, grew_back, 0))
-    for edit in edits:
-        spans.append((edit.start, edit.end, 0, len(edit.text) - (edit.end - edit.start)))
-    spans.sort()
-    result: list[Region] = []
-    back = ahead = 0
-    index = 0
-    while index < len(spans):
-        start, end, grew_back, grew_ahead = spans[index]
-        index += 1
-        while index < len(spans) and spans[index][0] <= end:
-            end = max(end, spans[index][1])
-            grew_back += spans[index][2]
-            grew_ahead += spans[index][3]
-            index += 1
-        result.append(Region(start + back, end + back + grew_back, start + ahead, end + ahead + grew_ahead))
-        back += grew_back
-        ahead += grew_ahead
-    return result
 
 
 def _excerpts(before: str, after: str, edit: TextEdit, *, is_behind: bool) -> tuple[str, str]:
