@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 from msgspec import Struct
 
-from tools.kit.errors import IsBinary
+from tools.kit.errors import IsBinary, NotEncodable
 
 # This many bytes behind a cut tell whether the character before it is whole.
 LOOK_AHEAD_BYTES = 4
@@ -68,6 +68,18 @@ class Encoding(Struct, frozen=True):
 
     def encode(self, text: str) -> bytes:
         return text.encode(self.codec, "surrogateescape" if self.codec == "utf-8" else "strict")
+
+    def encode_for(self, text: str, shown: str) -> bytes:
+        """As `encode`, for the file `shown`. Raises NotEncodable."""
+        try:
+            return self.encode(text)
+        except UnicodeEncodeError as error:
+            letter = text[error.start : error.start + 1]
+            raise NotEncodable(
+                f"{shown} is in {self.name}, which cannot hold {letter!r} (character {error.start}); "
+                "nothing was changed",
+                hint="leave that character out, or replace the whole file with fs_write, which then becomes UTF-8",
+            ) from error
 
     def find_newline(self, data: bytes, at: int = 0) -> int:
         """Where the next line end begins, from `at` on; -1 if there is none. `data` begins with a whole character."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from tools.context import ToolContext
 from tools.files.exact import make_folders
 from tools.files.paths import to_wire
-from tools.files.text import Encoding
-from tools.kit.errors import Denied, InvalidPath, NotADirectory, NotEncodable, NotFound, from_os_error
+from tools.kit.errors import Denied, InvalidPath, NotADirectory, NotFound, from_os_error
 from tools.kit.results import Result, ResultFacts
 
 _PACKAGES = ("mcp_agent", "registry", "tools")
@@ -40,19 +39,6 @@ def resolve_name(ctx: ToolContext, path: str) -> Path:
     found = ctx.paths.real(target.parent) / target.name
     ctx.paths.check(found)
     return found
-
-
-def encode_text(text: str, encoding: Encoding, shown: str) -> bytes:
-    """The bytes of a text in the encoding of its file. Raises NotEncodable."""
-    try:
-        return encoding.encode(text)
-    except UnicodeEncodeError as error:
-        letter = text[error.start : error.start + 1]
-        raise NotEncodable(
-            f"{shown} is in {encoding.name}, which cannot hold {letter!r} (character {error.start}); "
-            "nothing was changed",
-            hint="leave that character out, or replace the whole file with fs_write, which then becomes UTF-8",
-        ) from error
 
 
 def make_parents(target: Path, shown: str, *, create: bool) -> None:

@@ -17,7 +17,7 @@ from tools.files.paths import to_wire
 from tools.files.revisions import HASHED_BYTES, rev_of_status, short_rev
 from tools.files.sources import OpenFile, open_existing
 from tools.files.text import HEAD_BYTES, UTF_8, Encoding, binary, detect_encoding, showable
-from tools.filesystem.changes import ChangeResult, encode_text, make_parents, resolve_name
+from tools.filesystem.changes import ChangeResult, make_parents, resolve_name
 from tools.filesystem.patch.apply import WHOLE_BYTES
 from tools.filesystem.patch.changed_places import LineChange, changed_places, merge_regions, render_changes
 from tools.filesystem.patch.hunks import FileChange, malformed, place
@@ -324,7 +324,7 @@ class _Work:
         before = file.before if origin is None else origin.before
         if file.text is None or (file.text == before and (origin is not None or file.moved_from is None)):
             return
-        yield _Step(file, "write", file.encoding.bom + encode_text(file.text, file.encoding, file.shown))
+        yield _Step(file, "write", file.encoding.bom + file.encoding.encode_for(file.text, file.shown))
 
     def _make(self, step: _Step) -> Receipt:
         journal, file = self._ctx.journal, step.file

@@ -13,7 +13,6 @@ from tools.context import ToolContext
 from tools.files import disk
 from tools.files.diffs import Region, diff_regions
 from tools.files.text import Encoding, binary, showable
-from tools.filesystem.changes import encode_text
 from tools.filesystem.patch.changed_places import LineChange, changed_places, merge_regions
 from tools.filesystem.patch.lenient import guess
 from tools.filesystem.patch.merge import merge
@@ -284,7 +283,7 @@ class Patch(Struct, eq=False):
         self.texts = (old, text)
         if text == old:
             return piece
-        return encode_text(text, self._encoding, self._shown)
+        return self._encoding.encode_for(text, self._shown)
 
     def _may_match(self, piece: bytes) -> bool:
         """Whether any operation has something to do here, or must see the text to count its matches."""
