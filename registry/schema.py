@@ -161,6 +161,7 @@ class Level:
 
     @cached_property
     def _names(self) -> Names:
+        # Kept, because a file may have thousands of unknown keys, and this takes up to 60 µs.
         # A short name is near to every short word: fewer letters may differ, unless something could stay on.
         def most(name: str) -> int:
             return _MOST_LETTERS if len(name) > 4 or (self.keys[name].guards and len(name) > 3) else len(name) // 3

@@ -14,7 +14,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from mcp_agent.process.printing import print_json
@@ -140,7 +139,7 @@ class Parser(argparse.ArgumentParser):
     """Reports a wrong command line in one sentence, like every other error."""
 
     def __init__(self, *, description: str, **details: Any) -> None:
-        width = _help_width()
+        width = shutil.get_terminal_size().columns - 2
         super().__init__(
             **details,
             description=textwrap.fill(description, width),
@@ -228,8 +227,3 @@ def ask_which(heading: str, rows: Mapping[str, str], *, as_json: bool) -> list[s
                 ticked[names[int(word) - 1]] ^= True
             else:
                 print(f"there is no number {word!r}", file=screen)
-
-
-@cache
-def _help_width() -> int:
-    return shutil.get_terminal_size().columns - 2

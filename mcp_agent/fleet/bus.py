@@ -479,7 +479,7 @@ async def _wait_for_buffer(client: Client, limit_bytes: int) -> None:
 async def _close(client: Client) -> None:
     from nats.errors import Error
 
-    # It may wait for a peer that reads no more.
+    # It may wait for a peer that has stopped reading.
     with contextlib.suppress(Error, OSError, TimeoutError):
         async with asyncio.timeout(_SEND_S):
             await client.close()

@@ -133,7 +133,7 @@ class Exchange:
             if self._grace is not None:
                 self._grace.cancel()
             if self._side_task is not None and not self._is_streaming:
-                # It has us: without this, both would wait for the garbage collector.
+                # Break the reference cycle: without this, both would wait for the garbage collector.
                 self._side_task.cancel()
                 self._side_task = None
 

@@ -28,7 +28,7 @@ Progress = Callable[[float, float | None, str | None], None]
 
 MOST_RESTARTS = 5
 _FIRST_PAUSE_S = 0.5
-# A server that ran for so long has started well: its earlier failures count no more.
+# A server that ran for so long has started well: its earlier failures are forgotten.
 _STEADY_S = 60.0
 _LISTEN_AGAIN_S = 5.0
 _CLOSE_S = 10.0

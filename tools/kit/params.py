@@ -191,7 +191,7 @@ class Parameters:
 
     @cached_property
     def public(self) -> Parameters:
-        """The parameters that a schema has."""
+        """The parameters that a schema has. Every call asks for them, and to make them takes 60 µs."""
         return Parameters(tuple(each for each in self.by_name.values() if not each.field.is_hidden))
 
     def schema(self) -> dict[str, Any]:

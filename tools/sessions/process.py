@@ -73,7 +73,7 @@ class ChildOutput(Struct, eq=False):
 
 
 class EndedProcess(Struct, eq=False):
-    """A process that another daemon had started, and that is no more."""
+    """A process that another daemon had started, and that has ended."""
 
     pid: int
     returncode: int = 0
