@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -60,6 +60,15 @@ class Pinned(UserError):
         super().__init__(f"{self.message} ({self.hint})")
 
 
+class RemoteApprovals(Protocol):
+    """The calls that wait for an owner on other machines."""
+
+    async def waiting(self) -> list[dict[str, Any]]: ...
+
+    async def decide(self, request_id: str, decision: str, reason: str) -> bool:
+        """Answer one; False if there is none of that id. Raises UserError if it cannot be answered so."""
+
+
 class Elsewhere(Struct, frozen=True):
     """What a daemon serves instead of its own parts where its tools run on other machines; empty by default."""
 
@@ -71,6 +80,7 @@ class Elsewhere(Struct, frozen=True):
     artifacts: ArtifactDownload | None = None
     # Further endpoints of /api, made when they are first asked for.
     routes: Callable[[], Routes] = dict
+    approvals: RemoteApprovals | None = None
 
 
 class Daemon(Host):

@@ -102,7 +102,8 @@ class Approvals(Approver):
         """`note` writes a line of the audit log. `hold_s` is for every client, in place of its own figure."""
         self._gate = gate
         self._note = note
-        self._on_change = on_change
+        self._tell = on_change
+        self._changes = 0
         self._expire_s = expire_s
         self._hold_s = hold_s
         self._requests: dict[str, Request] = {}
@@ -110,6 +111,15 @@ class Approvals(Approver):
         self._hours: dict[tuple[str, str, str, str, object], float] = {}
         self._policy: asyncio.Future[None] | None = None
         self._is_closed = False
+
+    @property
+    def state(self) -> int:
+        """Another number as soon as other calls wait; 0 for none."""
+        return self._changes if self.pending else 0
+
+    def _on_change(self) -> None:
+        self._changes += 1
+        self._tell()
 
     @property
     def pending(self) -> list[Request]:

@@ -62,13 +62,13 @@ class Dispatcher:
         self._answers = answers
         self._threads = threads
         self._observers = observers
-        self._approvals = approvals or Nobody()
+        self.approvals = approvals or Nobody()
         self._conversations = Conversations(context.tools.paths, context.tools.sessions)
         self._shown_texts = ShownTexts()
 
     def with_gate(self, gate: Gate, observers: Sequence[CallObserver]) -> Dispatcher:
         """One that runs the tools of another gate in the same way."""
-        return Dispatcher(gate, self._context, self._answers, self._threads, observers, self._approvals)
+        return Dispatcher(gate, self._context, self._answers, self._threads, observers, self.approvals)
 
     async def call(self, call: Call) -> Outcome:
         """Carry out `call`. Never raises, save for cancellation: what goes wrong is in the outcome."""
@@ -100,7 +100,7 @@ class Dispatcher:
             if grant.asks is None:
                 result = await run()
             else:
-                result = await self._approvals.run(self._ask_as(call, tool, grant.asks, context), run)
+                result = await self.approvals.run(self._ask_as(call, tool, grant.asks, context), run)
             outcome = Success(result, b"")
             return result
         except ToolError as error:
@@ -228,7 +228,7 @@ class Dispatcher:
                 context.report = later_progress(call.report, time.monotonic() - began)
             return await self._run(tool, context, arguments, grant.deadline_s)
 
-        return await self._approvals.run(question, run)
+        return await self.approvals.run(question, run)
 
     async def _run(self, tool: Tool, context: ToolContext, arguments: dict[str, Any], deadline_s: float) -> Result:
         """Run `async def` on the loop and `def` in a thread, except for a call that takes microseconds."""

@@ -61,6 +61,8 @@ class Box(Struct, eq=False):
     events: int = 0
     joined_after: int = 0
     calls: int = 0
+    # Which calls wait for its owner; 0 for none.
+    approvals: int = 0
     heard_at: float = 0.0
 
     def fits(self, labels: Mapping[str, str]) -> bool:
@@ -75,6 +77,7 @@ class Directory:
         # The tools of boxes as they describe them, by digest.
         self.tool_sets: dict[str, tuple[ToolEntry, ...]] = {}
         self.on_change: Callable[[], None] = lambda: None
+        self.on_approvals: Callable[[], None] = lambda: None
         # Called with the name of a box that was heard of, is away, or has left.
         self.on_box: Callable[[str], None] = lambda name: None
         self._bus = bus
@@ -194,6 +197,9 @@ class Directory:
             box = Box(name, beat.boot)
         box.boot, box.load, box.sessions, box.calls = beat.boot, beat.load, beat.sessions, beat.calls
         box.events, box.heard_at = beat.events, time.monotonic()
+        waited, box.approvals = box.approvals, beat.approvals
+        if waited != box.approvals:
+            self.on_approvals()
         if about is not None:
             if tools is not None:
                 self.tool_sets[about.tools] = tools

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
+from mcp_agent.calls.approval_question import ApprovalQuestion, Approver, Nobody, PolicyChanged
 from mcp_agent.calls.call import OPENAPI, Call, Caller, Failure, Outcome, Refusal, Success
 from mcp_agent.calls.dispatcher import Dispatcher
 from mcp_agent.daemon import Daemon, Elsewhere
 from mcp_agent.events.hub import EventHub
+from mcp_agent.fleet.box_approvals import BoxApprovals
 from mcp_agent.fleet.box_calls import BoxCalls
 from mcp_agent.fleet.box_resources import BoxArtifacts, BoxResources, OwnArtifactGate, reads_own_artifact
 from mcp_agent.fleet.bus import Bus
@@ -32,7 +34,7 @@ from mcp_agent.protocol.methods import new_call_id
 from mcp_agent.resources.resources import Resources
 from mcp_agent.storage.artifact_store import ArtifactStore
 from mcp_agent.storage.audit_log import AuditLog
-from registry.gate import Gate, UnknownTool
+from registry.gate import Gate, Grant, UnknownTool
 from registry.profiles import Profiles
 from tools.context import ToolContext
 from tools.kit.errors import BoxNeeded, BoxUnreachable, NotFound, ToolDisabled, ToolError
@@ -76,6 +78,7 @@ class Gateway:
         self._look_every_s = look_every_s
         self._tail: SessionTail | None = None
         self.gate: Gate | None = None
+        self.approvals: Approver = Nobody()
         # Calls of the gateway's own tools, by id.
         self.under_way: dict[str, Call] = {}
         # The default box of a conversation or a token, set by `box_use`.
@@ -92,7 +95,7 @@ class Gateway:
         """What runs the calls of this gateway; made of what every dispatcher is made of."""
         self.gate = gate
         made = _GatewayDispatcher(gate, *others)
-        made.gateway = self
+        made.gateway, self.approvals = self, made.approvals
         made.own_artifacts = made.with_gate(OwnArtifactGate(gate), ())
         return made
 
@@ -110,11 +113,13 @@ class Gateway:
             return BoxViews(self).routes
 
         downloads = BoxArtifacts(artifacts, gate, audit, self)
-        return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes)
+        approvals = BoxApprovals(self.calls, self.directory)
+        return Elsewhere(False, self.name, FleetEvents(hub, gate, self), downloads, routes, approvals)
 
     async def join(self, daemon: Daemon) -> None:
         """Connect, once NATS can be reached, and offer the tools of the boxes from then on. Raises FleetError."""
         self.directory.on_change = daemon.refresh_catalog
+        self.directory.on_approvals = lambda: daemon.hub.announce("approvals")
         self._tail = SessionTail(daemon.hub, lambda: self.output.watch(is_newest=True), self._look_every_s)
         daemon.fleet_facts = lambda: {"gateway": self.name, "boxes": len(self.directory.boxes), **self.bus.facts}
         await self.bus.start()
@@ -177,7 +182,8 @@ class Gateway:
             raise NotFound(str(error)) from None
         # Then the answer is an object, and a command does not become a session.
         program = replace(caller, transport=OPENAPI, form="json")
-        outcome = await self.calls.call(box, Call(new_call_id(), program, name, arguments), grant._replace(form="json"))
+        call = Call(new_call_id(), program, name, arguments)
+        outcome = await self.run_on(box, call, self.gate.catalog.by_name[needed], grant._replace(form="json"))
         if isinstance(outcome, Success):
             return outcome.reply.as_object()
         if isinstance(outcome, Failure):
@@ -187,6 +193,27 @@ class Gateway:
             hint="it may have another version of mcp-agent",
             may_have_run=False,
         )
+
+    async def run_on(self, box: Box, call: Call, tool: Tool, grant: Grant) -> Outcome:
+        """Run a call on a box, if the profile here does not ask or the owner approves. The box may ask besides.
+
+        Raises ToolError, PolicyChanged.
+        """
+        if grant.asks is None:
+            return await self.calls.call(box, call, grant)
+        keyword = tool.command_keyword
+        command = None if keyword is None else str(call.arguments.get(keyword) or "")
+        if command and grant.deny.commands is not None:
+            grant.deny.commands.check(command)
+
+        async def look() -> None:
+            """What would change is on the box."""
+
+        async def run() -> Outcome:
+            return await self.calls.call(box, call, grant)
+
+        question = ApprovalQuestion(call, tool, grant.asks, call.arguments, command, f"the box {box.name}", look)
+        return await self.approvals.run(question, run)
 
     def find_box(self, asked: str) -> Box:
         """The box that a name or labels mean. Raises NotFound, BoxNeeded, InvalidParams."""
@@ -296,7 +323,9 @@ class _GatewayDispatcher(Dispatcher):
         try:
             box, call = self.gateway.choose_box(call, tool)
             name = box.name
-            return await self.gateway.calls.call(box, call, grant)
+            return await self.gateway.run_on(box, call, tool, grant)
+        except PolicyChanged:
+            return await self._carry_out(call)
         except ToolError as error:
             return replace(await self._fail(error, self._answers.budget(call, tool, grant.form)), box=name)
 

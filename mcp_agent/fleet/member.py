@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Sequence
 from msgspec.structs import replace
 
 from mcp_agent import __version__
+from mcp_agent.approvals.waiting_calls import Request
 from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.fleet.bus import Bus, BusError, Message, NoResponders, TimedOut
@@ -29,8 +30,10 @@ from mcp_agent.fleet.messages import (
     Leaves,
     NotShown,
     ReadAnswer,
+    ReadApprovals,
     ReadPiece,
     ToolEntry,
+    WaitingCalls,
     Who,
     WritePiece,
     digest,
@@ -44,6 +47,7 @@ from mcp_agent.fleet.nats_address import FleetError
 from mcp_agent.fleet.subjects import WHO, beat_subject, gateway_of, verb_subject, who_subject
 from mcp_agent.process.logs import event
 from registry.gate import Access
+from registry.user_error import UserError
 
 log = logging.getLogger(__name__)
 
@@ -190,12 +194,35 @@ class Member:
             question = read_read_question(message.data)
             if isinstance(question, ReadPiece | WritePiece):
                 answer = await self._files.answer(question)
+            elif isinstance(question, ReadApprovals):
+                answer = await self._answer_approvals(question, gateway_of(message.subject))
             else:
                 answer = self._output.answer(question, gateway_of(message.subject))
         except BadMessage as error:
             event(log, logging.WARNING, "fleet.bad_message", message=str(error))
             answer = NotShown("misunderstood", str(error))
         await message.respond(encode(answer))
+
+    async def _answer_approvals(self, question: ReadApprovals, gateway: str) -> WaitingCalls | NotShown:
+        """The calls of a gateway that wait here. Its owner may answer them, and those of nobody else."""
+        # When a gateway asks first: the page is a part of the daemon that many boxes do not need.
+        from mcp_agent.page.approval_views import answer_request, describe_request
+        from mcp_agent.page.endpoints import BadRequest
+
+        def own() -> list[Request]:
+            passed = ("gateway", gateway)
+            return [each for each in self._daemon.approvals.pending if passed in each.caller.passed_on_by]
+
+        if question.id:
+            found = next((each for each in own() if each.id == question.id), None)
+            if found is None:
+                return NotShown("gone")
+            try:
+                by = f"gateway {gateway}"
+                await answer_request(self._daemon, found, question.decision, question.reason, by)
+            except (BadRequest, UserError) as error:
+                return NotShown("failed", str(error))
+        return WaitingCalls([describe_request(each) for each in own()])
 
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""
@@ -217,6 +244,7 @@ class Member:
             sessions=len(self._daemon.sessions.live),
             events=self._daemon.hub.last_number,
             calls=self._calls.running,
+            approvals=self._daemon.approvals.state,
         )
 
     @property

@@ -24,6 +24,7 @@ who missed some reads it:
 
     ReadOutput         →  Output or NotShown
     ReadSessions       →  Sessions or NotShown
+    ReadApprovals      →  WaitingCalls or NotShown: calls of this gateway that wait for an owner, one answered before
     ReadPiece          →  FilePiece or NotShown, of an artifact, or of a file that a call has offered under a ticket
     WritePiece         →  PieceWritten or NotShown, of a file that a call waits for under a ticket
 
@@ -109,6 +110,8 @@ class Beat(Struct, frozen=True, tag="beat", omit_defaults=True):
     # The number of the newest event of its sessions.
     events: _Count = 0
     calls: _Count = 0
+    # Which calls wait for the owner of the box: another number as soon as it is others, and 0 for none.
+    approvals: _Count = 0
     about: About | None = None
     # What `pack_tools` wrote.
     tools: bytes | None = None
@@ -303,6 +306,18 @@ class Sessions(Struct, frozen=True, tag="sessions", omit_defaults=True):
     next_offset: int = 0
 
 
+class ReadApprovals(Struct, frozen=True, tag="approvals", omit_defaults=True):
+    """The calls of this gateway that wait for approval; with `id`, after the decision about that one."""
+
+    id: _Short = ""
+    decision: _Short = ""
+    reason: Annotated[str, Meta(max_length=1_000)] = ""
+
+
+class WaitingCalls(Struct, frozen=True, tag="approvals"):
+    approvals: list[dict[str, Any]]
+
+
 class ReadPiece(Struct, frozen=True, tag="piece", omit_defaults=True):
     """So many bytes of a file from an offset on. It is named by its ticket, or by its reference and owner."""
 
@@ -344,8 +359,8 @@ class NotShown(Struct, frozen=True, tag="not-shown", omit_defaults=True):
 FileQuestion = ReadPiece | WritePiece
 FileAnswer = FilePiece | PieceWritten | NotShown
 OutputQuestion = ReadOutput | ReadSessions
-ReadQuestion = OutputQuestion | FileQuestion
-ReadAnswer = Output | Sessions | FileAnswer
+ReadQuestion = OutputQuestion | FileQuestion | ReadApprovals
+ReadAnswer = Output | Sessions | FileAnswer | WaitingCalls
 CallQuestion = RunTool | ReadResource | Ask
 RunOutcome = Ran | CallRefused | Contents
 BoxAnswer = RunOutcome | StillRunning | NoResult

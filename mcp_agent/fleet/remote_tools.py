@@ -18,6 +18,8 @@ BOX = "box"
 _BOX_SCHEMA = {"type": "string"}
 # The strictest last.
 _EFFECTS = ("read", "write", "execute")
+# Their argument `command` is what they run.
+_RUN_COMMANDS = ("shell_exec", "shell_start_session", "bash")
 
 
 @dataclass(eq=False, repr=False)
@@ -27,6 +29,11 @@ class RemoteTool(Tool):
     given_listed_schema: Mapping[str, Any] = field(default_factory=dict)
     # It takes an argument of the name that ours has; then a box is chosen with `box_use` alone.
     has_own_box: bool = False
+
+    @cached_property
+    def command_keyword(self) -> str | None:
+        """By its name: a box does not say which argument is a command line."""
+        return "command" if self.name in _RUN_COMMANDS else None
 
     @cached_property
     def listed_schema(self) -> dict[str, Any]:

@@ -36,30 +36,23 @@ class ApprovalViews:
 
     async def _list(self, request: ApiRequest) -> dict[str, Any]:
         await self._refuse_sessions(request)
-        return {"approvals": [describe_request(each) for each in self._approvals.pending]}
+        return await self._waiting()
+
+    async def _waiting(self) -> dict[str, Any]:
+        boxes = self._daemon.elsewhere.approvals
+        own = [describe_request(each) for each in self._approvals.pending]
+        return {"approvals": own if boxes is None else [*own, *await boxes.waiting()]}
 
     async def _decide(self, request: ApiRequest) -> dict[str, Any]:
         await self._refuse_sessions(request)
-        verdict, reason = request.text("decision"), (request.optional_text("reason") or "").strip()
+        decision, reason = request.text("decision"), (request.optional_text("reason") or "").strip()
         found = self._approvals.find(request.named["id"])
-        if found is None:
+        boxes = self._daemon.elsewhere.approvals
+        if found is not None:
+            await answer_request(self._daemon, found, decision, reason, request.by)
+        elif boxes is None or not await boxes.decide(request.named["id"], decision, reason):
             raise BadRequest("that call does not wait any more", "it was answered, or has ended", 404)
-        if found.decided.done():
-            raise BadRequest(f"that call was answered already, by {found.decided.result().by or 'itself'}", None, 409)
-        if verdict not in _VERDICTS:
-            raise BadRequest(f"decision is {verdict[:60]!r} and must be one of {', '.join(_VERDICTS)}")
-        if len(reason) > _MOST_REASON_CHARS:
-            raise BadRequest(f"a reason has at most {_MOST_REASON_CHARS} characters")
-        if verdict == "always":
-            edits = exceptions_for(found)
-            found.is_being_answered = True
-            try:
-                for edit in edits:
-                    await self._daemon.change(edit, request.by)
-            finally:
-                found.is_being_answered = False
-        self._approvals.decide(found, Decision(verdict, request.by, " ".join(reason.split())))
-        return {"approvals": [describe_request(each) for each in self._approvals.pending]}
+        return await self._waiting()
 
     async def _refuse_sessions(self, request: ApiRequest) -> None:
         client = request.scope.get("client")
@@ -69,6 +62,26 @@ class ApprovalViews:
                 "use the Tools page in a browser, or a terminal that the daemon has not started",
                 403,
             )
+
+
+async def answer_request(daemon: Daemon, found: Request, decision: str, reason: str, by: str) -> None:
+    """Decide about a call that waits. Raises BadRequest, and what a change of tools.json raises."""
+    if found.decided.done():
+        raise BadRequest(f"that call was answered already, by {found.decided.result().by or 'itself'}", None, 409)
+    verdict = next((each for each in _VERDICTS if each == decision), None)
+    if verdict is None:
+        raise BadRequest(f"decision is {decision[:60]!r} and must be one of {', '.join(_VERDICTS)}")
+    if len(reason) > _MOST_REASON_CHARS:
+        raise BadRequest(f"a reason has at most {_MOST_REASON_CHARS} characters")
+    if verdict == "always":
+        edits = exceptions_for(found)
+        found.is_being_answered = True
+        try:
+            for edit in edits:
+                await daemon.change(edit, by)
+        finally:
+            found.is_being_answered = False
+    daemon.approvals.decide(found, Decision(verdict, by, " ".join(reason.split())))
 
 
 def describe_request(request: Request) -> dict[str, Any]:
