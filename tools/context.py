@@ -120,6 +120,7 @@ class Pruner(Protocol):
         is_line: Callable[[str], bool] | None = None,
         more: str = "",
         collapses: bool = True,
+        room_bytes: int | None = None,
     ) -> Focused:
         """The part of a tool's output that answers a question. If pruning fails, it is the whole text.
 
@@ -127,7 +128,8 @@ class Pruner(Protocol):
         the text. `keep` is the share of the lines to keep at least; without it the kind of text decides. An answer of a
         remote service is discarded if `is_line` is false for one of its lines. `more` is a second text, such as what a
         command printed to the other stream: the built-in engine reads both as one, and a service does not get it. With
-        `collapses`, one failure of each kind stays, and the others are counted.
+        `collapses`, one failure of each kind stays, and the others are counted. What does not fit in `room_bytes` is
+        pruned further, if the caller names no share.
         """
 
     async def keep(self, owner: str, text: str) -> str:

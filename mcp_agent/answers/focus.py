@@ -37,10 +37,12 @@ async def focus(
     context: ToolContext,
     *,
     is_literal: bool = False,
+    room_bytes: int | None = None,
 ) -> tuple[Result, PruningMetadata | None]:
     """`result` with what the question needs of its body, and what the pruner did; all of it if there is no pruner.
 
-    With `is_literal` the contract of the pruning tools holds: it knows of one text, and keeps every error.
+    With `is_literal` the contract of the pruning tools holds: it knows of one text, and keeps every error. A text that
+    is larger than `room_bytes` is pruned further: the question tells better than its middle what to leave out.
     """
     pruner = context.pruner
     if pruner is None:
@@ -66,6 +68,7 @@ async def focus(
         keep=keep,
         more=more,
         collapses=not is_literal,
+        room_bytes=room_bytes if lines is None else None,
         is_line=None if known is None else lambda line: line in known or parse(line) is not None,
     )
     if not focused.pruning.applied:

@@ -184,8 +184,10 @@ class Dispatcher:
                 took_ms = round((time.perf_counter() - started) * 1000, 1)
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
             if question is not None or tool.focus == "always":
+                is_literal = contract is not None and contract.is_literal
+                room = None if is_literal or budget.text.is_message else budget.text.below_header.most_bytes
                 result, pruning = await focus(
-                    result, question, keep, tool, context, is_literal=contract is not None and contract.is_literal
+                    result, question, keep, tool, context, is_literal=is_literal, room_bytes=room
                 )
                 remarks = remarks._replace(pruning=pruning)
             if contract is not None:

@@ -23,6 +23,11 @@ log = logging.getLogger(__name__)
 
 # An output of up to so many lines is kept whole.
 FOCUS_KEEP_LINES = 40
+# How often a text that does not fit is pruned again, and how much smaller than its room it is to be: lines differ.
+_MOST_ATTEMPTS = 4
+_SPARE = 0.9
+# What the engine keeps at least of code and documents where nobody says more.
+_FIRST_SHARE = 0.3
 
 
 class HostPruner:
@@ -103,6 +108,7 @@ class HostPruner:
         is_line: Callable[[str], bool] | None = None,
         more: str = "",
         collapses: bool = True,
+        room_bytes: int | None = None,
     ) -> Focused:
         if question is None:
             return _skip(text, "no_focus_question")
@@ -127,6 +133,7 @@ class HostPruner:
             is_output=is_output,
             keep=keep,
             collapses=collapses,
+            room_bytes=room_bytes,
         )
         return focused() if _is_short(joined.text) else await self.workers.run(focused)
 
@@ -172,6 +179,7 @@ class HostPruner:
         is_output: bool,
         keep: float | None,
         collapses: bool,
+        room_bytes: int | None,
     ) -> Focused:
         """Prune the text with a worker, in the calling thread."""
         text = joined.text
@@ -180,21 +188,33 @@ class HostPruner:
         if _is_short(text):
             return _skip(text, "disabled_or_unconfigured", "short_output")
         attempt = _Attempt(text, tool=tool, call_id=call_id)
+        # `pruning` and the note above have the id; by the contract of the pruning tools each marker has it.
+        write = partial(joined.render, include_markers=markers, language=self.language, is_brief=collapses)
         try:
             with self.workers.borrow() as worker:
-                worker.ask(
+                ask = partial(
+                    worker.ask,
                     text,
                     question,
                     source_type=source_type,
                     is_output=is_output,
                     collapses=collapses,
-                    max_prune_ratio=None if keep is None else 1.0 - keep,
-                    min_keep_lines=FOCUS_KEEP_LINES,
                     timeout_s=self._timeout_s,
                 )
+                ask(max_prune_ratio=None if keep is None else 1.0 - keep, min_keep_lines=FOCUS_KEEP_LINES)
                 # Store the text while the worker computes: nearly always some lines will be dropped.
                 prune_id, problem = self._keep(owner, text)
                 selection = worker.answer()
+                share = _FIRST_SHARE
+                for _ in range(_MOST_ATTEMPTS):
+                    if keep is not None or not room_bytes or not selection.has_matched:
+                        break
+                    filled = sum(map(_size, write(selection, prune_id))) / room_bytes
+                    if filled <= 1:
+                        break
+                    share *= _SPARE / filled
+                    ask(max_prune_ratio=1.0 - share, min_keep_lines=0)
+                    selection = worker.answer()
         except GaveUp as error:
             return attempt.fail("timeout", str(error))
         except (RuntimeError, OSError) as error:
@@ -203,10 +223,7 @@ class HostPruner:
             return attempt.keep_all("nothing_dropped" if selection.has_matched else "nothing_matched")
         if problem is not None:
             return attempt.fail("invalid_response", problem)
-        # `pruning` and the note above have the id; by the contract of the pruning tools each marker has it.
-        pruned, more = joined.render(
-            selection, prune_id, include_markers=markers, language=self.language, is_brief=collapses
-        )
+        pruned, more = write(selection, prune_id)
         # Without markers, the caller needs the numbers of the kept lines, from 0.
         kept = None if markers else [number - 1 for number in selection.kept()]
         # What stands behind the last newline is no line.

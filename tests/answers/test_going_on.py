@@ -392,3 +392,34 @@ async def test_a_large_file_is_read_on_over_every_real_wire(
             read += answer["content"] + "\n"
             line = answer.get("next_line")
     assert read == text
+
+
+@pytest.mark.parametrize("client", ["codex-mcp-client", "copilot-cli", "claude-code"])
+@pytest.mark.parametrize("functions", [200, 600, 3_000])
+async def test_what_does_not_fit_is_left_out_by_the_question_and_no_line_is_altered(
+    tmp_path: Path, client: str, functions: int
+) -> None:
+    """Of each line it is known where it stood: every one is a line of the file or a marker."""
+    source = "".join(
+        f"def step_{n}(pool):\n    value = pool.take({n})\n    wait(value, {n})\n    return value + {n}\n\n\n"
+        for n in range(functions)
+    )
+    path = tmp_path / "steps.py"
+    path.write_text(source)
+    lines = source.removesuffix("\n").split("\n")
+    async with composed(tmp_path / "host") as daemon:
+        reader = Reader(daemon, Wire("http", client))
+        for tool, named in (("read", {"file_path": str(path)}), ("bash", {"command": f"cat {path}"})):
+            question = f"what do the pools of step_{functions // 2} return?"
+            answer = await reader.call(tool, **named, context_focus_question=question)
+            note, header, *shown = answer.removesuffix("\n").split("\n")
+            assert "lines left out; recover_text prune_id=" in note
+            assert str(path) in header or "exit 0" in header
+            place = 0
+            for line in shown:
+                marker = _MARKER.match(line)
+                assert marker is not None or line == lines[place], line
+                assert marker is None or int(marker[1]) == place + 1
+                place = int(marker[2]) if marker else place + 1
+            assert place == len(lines)
+            assert f"def step_{functions // 2}(pool):" in shown
