@@ -24,6 +24,8 @@ _MOST_MESSAGE_CHARS = 8_192
 _AT_ONCE_BYTES = 64 * 1024
 _MOST_UNSENT_BYTES = 256 * 1024
 _MOST_SIDE = 1_000
+# What was shown last, for a page that goes on with the shell of another.
+_MOST_REPLAYED_BYTES = 64 * 1024
 # Clears the line that is being typed, at the prompt of a shell as in a plain terminal.
 _CLEAR_LINE = b"\x15"
 
@@ -47,8 +49,8 @@ class PersonShell:
         receive: Receive,
         send: Send,
         *,
-        is_allowed: Callable[[], bool],
-        check_line: Callable[[str], Awaitable[None]],
+        is_allowed: Callable[[Caller], bool],
+        check_line: Callable[[Caller, str], Awaitable[None]],
     ) -> None:
         """`check_line` raises ToolError for a line that must not be sent to the shell."""
         self.person = person
@@ -60,6 +62,10 @@ class PersonShell:
         self._queries = ModeQueries()
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
+        self._recent = bytearray()
+        self._is_parked = False
+        # Set when a parked shell is needed no more: another page has it, or it ends.
+        self.is_released = asyncio.Event()
         self._woken = asyncio.Event()
         self._ending: Closed | None = None
         self._heard_at = asyncio.get_running_loop().time()
@@ -67,9 +73,12 @@ class PersonShell:
     def on_output(self, stream: str, data: bytes) -> bool:
         """Take output of the shell. False is backpressure: it must wait until the page has taken some."""
         if data := self._queries.drop(data):
-            self._unsent.append(data)
-            self._unsent_bytes += len(data)
-            self._woken.set()
+            self._recent += data
+            del self._recent[:-_MOST_REPLAYED_BYTES]
+            if not self._is_parked:
+                self._unsent.append(data)
+                self._unsent_bytes += len(data)
+                self._woken.set()
         return self._unsent_bytes < _MOST_UNSENT_BYTES
 
     def on_exit(self, status: Status) -> None:
@@ -78,7 +87,25 @@ class PersonShell:
     def end(self, code: int, reason: str) -> None:
         """Close the connection once all output is sent."""
         self._ending = self._ending or Closed(code, reason)
+        self.is_released.set()
         self._woken.set()
+
+    def park(self) -> None:
+        """Go on without a page. What is printed is kept for the next one, as far as it is replayed."""
+        self._is_parked = True
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        assert self.program is not None, "only a shell that runs is parked"
+        self.program.child.resume()
+
+    def move(self, person: Caller, receive: Receive, send: Send) -> None:
+        """Go on with another page, which is shown what was shown before."""
+        self.person, self._receive, self._send = person, receive, send
+        self._is_parked = False
+        self.is_released.set()
+        self._unsent.append(bytes(self._recent))
+        self._unsent_bytes = len(self._recent)
+        self._heard_at = asyncio.get_running_loop().time()
 
     async def say(self, text: str) -> None:
         """A line of ours on the page, in red."""
@@ -113,7 +140,7 @@ class PersonShell:
         for part in self._lines.feed(data):
             if part.line is not None:
                 try:
-                    await self._check_line(part.line)
+                    await self._check_line(self.person, part.line)
                 except ToolError as error:
                     await self.program.child.write(_CLEAR_LINE)
                     await self.say(f"{error.message}; {error.hint}" if error.hint else error.message)
@@ -161,7 +188,7 @@ class PersonShell:
         now = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            if not self._is_allowed():
+            if not self._is_allowed(self.person):
                 await self.say("the shell was switched off")
                 raise Closed(FORBIDDEN, "the shell was switched off")
             if now() - self._heard_at > IDLE_S:

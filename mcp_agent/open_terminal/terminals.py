@@ -8,9 +8,11 @@ and text messages are JSON: a new size of the terminal, or a sign of life.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,10 @@ _MOST_UNNAMED = 64
 # A page connects at once; an id that nobody connects to is given back.
 _UNUSED_S = 30.0
 NAMED_WITHIN_S = 5.0
+# A chat has no id before its first message. With that message the page connects anew, and goes on with its shell.
+_PARKED_S = 10.0
+_CLOSES_WITHIN_S = 1.0
+_MOST_CHATS = 1_000
 _START, _INPUT = "shell_start_session", "shell_send_input"
 
 
@@ -67,7 +73,20 @@ class Terminals:
         self._reserved: dict[str, _Reserved] = {}
         self._open: dict[str, PersonShell] = {}
         self._unnamed = 0
+        # Shells whose page has left, by token and user; and when each chat was first heard of.
+        self._parked: dict[tuple[str, str], PersonShell] = {}
+        self._one_was_parked = asyncio.Event()
+        self._chats: OrderedDict[tuple[str, str, str], float] = OrderedDict()
         self._numbers = itertools.count(1)
+
+    def note_chat(self, person: Caller) -> None:
+        """Note when a chat was first heard of."""
+        if person.chat:
+            chat = person.name, person.user, person.chat
+            self._chats.setdefault(chat, asyncio.get_running_loop().time())
+            self._chats.move_to_end(chat)
+            if len(self._chats) > _MOST_CHATS:
+                self._chats.popitem(last=False)
 
     def is_allowed(self, person: Caller) -> bool:
         """Whether the person may have a shell: may start sessions and write to them."""
@@ -153,13 +172,11 @@ class Terminals:
     async def _serve(self, reserved: _Reserved, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a shell until one side ends. Raises Closed."""
         person, state = reserved.person, scope["state"]
-        shell = PersonShell(
-            person,
-            receive,
-            send,
-            is_allowed=lambda: self.is_allowed(person),
-            check_line=lambda line: self._check_line(person, line),
-        )
+        parked = await self._take_parked(person)
+        if parked is not None:
+            parked.move(person, receive, send)
+        shell = parked or PersonShell(person, receive, send, is_allowed=self.is_allowed, check_line=self._check_line)
+        is_kept = False
         terminal_id = scope["path"].rpartition("/")[2]
         self._open[terminal_id] = shell
         try:
@@ -171,11 +188,17 @@ class Terminals:
             ) as is_valid:
                 if not is_valid:
                     raise Closed(FORBIDDEN, "the token is no longer valid")
-                await self._start(shell, reserved)
-                await shell.run()
+                if parked is None:
+                    await self._start(shell, reserved)
+                try:
+                    await shell.run()
+                except Closed as closed:
+                    has_left = closed.code is None and not person.chat and shell.typed_bytes > 0
+                    is_kept = has_left and await self._park(shell)
+                    raise
         finally:
             del self._open[terminal_id]
-            if shell.program is not None:
+            if shell.program is not None and not is_kept:
                 await shell.program.hang_up()
                 self._daemon.audit.note(
                     "terminal_closed",
@@ -184,6 +207,43 @@ class Terminals:
                     typed_bytes=shell.typed_bytes,
                     shown_bytes=shell.shown_bytes,
                 )
+
+    async def _park(self, shell: PersonShell) -> bool:
+        """Keep a shell for the page that goes on with it. Whether one did."""
+        first = shell.person
+        who = first.name, first.user
+        shell.park()
+        self._parked[who] = shell
+        self._one_was_parked.set()
+        self._one_was_parked = asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PARKED_S):
+                await shell.is_released.wait()
+        if self._parked.get(who) is shell:
+            del self._parked[who]
+        return shell.person is not first
+
+    async def _take_parked(self, person: Caller) -> PersonShell | None:
+        """The shell that the person has typed into before the first message of this chat."""
+        now = asyncio.get_running_loop().time
+        who = person.name, person.user
+        is_new = now() - self._chats.get((*who, person.chat), now()) < _PARKED_S
+        if not person.chat or not is_new:
+            return None
+
+        def is_there() -> bool:
+            return any(
+                (each.person.name, each.person.user, each.person.chat) == (*who, "") and each.typed_bytes > 0
+                for each in self._open.values()
+            )
+
+        ends = now() + _CLOSES_WITHIN_S
+        # The old connection is closed on its way through Open WebUI, and may be later than the new one.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(ends):
+                while who not in self._parked and is_there():
+                    await self._one_was_parked.wait()
+        return self._parked.pop(who, None)
 
     async def _start(self, shell: PersonShell, reserved: _Reserved) -> None:
         """Start the shell as a call of the tool that starts sessions: the same rules, and a line in the audit log."""

@@ -87,7 +87,9 @@ class OpenTerminal:
                 await self._openapi.call(scope, receive, send)
                 return
         try:
-            answer = await self._answer(TerminalRequest.of(scope, receive), parts)
+            request = TerminalRequest.of(scope, receive)
+            self._terminals.note_chat(request.person)
+            answer = await self._answer(request, parts)
         except ClientLeft:
             return
         except TerminalRefusal as refused:

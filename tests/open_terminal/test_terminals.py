@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,30 @@ async def test_a_shell_ends_with_its_connection_and_all_that_it_started(machine:
         await opened.sees("started\r\n")
         assert _processes_of(machine)
     await eventually(lambda: _processes_of(machine), lambda left: left == [])
+
+
+async def test_the_first_message_of_a_chat_leaves_a_shell_that_was_typed_into(machine: Daemon) -> None:
+    """A chat has no id before; with it, the page closes its connection and opens another."""
+    chat = f"new-{uuid.uuid4().hex}"
+    async with shell_of(machine, user="u-new", chat="") as before:
+        await before.type("kept=4; sleep 305 & echo typed-$((kept + 1))\r")
+        await before.sees("typed-5")
+    async with shell_of(machine, user="u-new", chat=chat) as after:
+        await after.sees("typed-5")
+        await after.type("echo still-$((kept + 2))\r")
+        await after.sees("still-6")
+        await after.type("jobs; echo listed-$((kept + 3))\r")
+        assert "sleep 305" in (await after.sees("listed-7")).rpartition("still-6")[2]
+    await eventually(lambda: _processes_of(machine), lambda left: left == [])
+
+
+async def test_a_chat_that_was_there_before_and_another_user_get_shells_of_their_own(machine: Daemon) -> None:
+    async with shell_of(machine, user="u-own", chat="") as before:
+        await before.type("kept=4; echo typed-$((kept + 1))\r")
+        await before.sees("typed-5")
+    async with shell_of(machine, user="u-else", chat=f"new-{uuid.uuid4().hex}") as other:
+        await other.type("echo own-${kept:-none}\r")
+        assert "typed-5" not in await other.sees("own-none")
 
 
 async def test_much_output_arrives_whole_and_probes_are_answered_meanwhile(machine: Daemon) -> None:
@@ -244,11 +269,11 @@ async def test_a_person_who_is_not_there_any_more_loses_the_shell(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async def check(line: str) -> None:
+    async def check(_: Caller, line: str) -> None:
         raise AssertionError("nothing is typed")
 
     person = Caller("owner", Access(), OPEN_TERMINAL)
-    idle = person_shell.PersonShell(person, receive, send, is_allowed=lambda: True, check_line=check)
+    idle = person_shell.PersonShell(person, receive, send, is_allowed=lambda _: True, check_line=check)
     idle.program = shell.daemon.sessions.start_program(
         "idle",
         ("/bin/sh",),
