@@ -201,7 +201,7 @@ class Files:
     async def make_folder(self, request: TerminalRequest) -> dict[str, Any]:
         path = self.path(request, text_field(await request.body(), "path"))
         made = await self.run(request, "fs_write", lambda ctx, _: raw_files.make_folder(ctx, path), path=path)
-        return {"path": made.path}
+        return {"path": made.path, "undo_id": made.undo_id}
 
     async def move(self, request: TerminalRequest) -> dict[str, Any]:
         body = await request.body()

@@ -171,7 +171,10 @@ async def test_no_other_path_takes_a_form(browsed: Daemon) -> None:
 async def test_folders_are_made_moved_and_deleted(browsed: Daemon, folder: Path) -> None:
     async with terminal(browsed) as page:
         made, moved = str(folder / "made"), str(folder / "moved")
-        assert await post(page, "/files/mkdir", path=made) == {"path": made}
+        undo_id = (await post(page, "/files/mkdir", path=made))["undo_id"]
+        assert browsed.cli("undo", undo_id).returncode == 0
+        assert not Path(made).exists()
+        assert (await post(page, "/files/mkdir", path=made))["path"] == made
         assert (await page.post("/files/mkdir", json={"path": made})).status_code == 409
         answer = await post(page, "/files/move", source=made, destination=moved)
         assert answer == {"source": made, "destination": moved}

@@ -54,6 +54,7 @@ class RawFile(Result, frozen=True):
 
 class Folder(Result, frozen=True):
     path: str
+    undo_id: str | None = None
 
     def render(self) -> str:
         return self.path
@@ -173,17 +174,18 @@ def _with_line_ends(before: str, text: str) -> str:
 
 
 def make_folder(ctx: ToolContext, path: str) -> Folder:
-    """Make a folder and its missing parents. Raises AlreadyExists if something is there."""
+    """Make a folder and its missing parents; it can be undone. Raises AlreadyExists if something is there."""
     target = ctx.paths.real(ctx.paths.resolve(path))
     shown = to_wire(target)
     ctx.journal.protected.check_write(target)
     if os.path.lexists(target):
         raise AlreadyExists(f"{shown} is there already")
     try:
-        make_folders(target)
+        make_folders(target.parent)
+        receipt = ctx.journal.make_folder(target)
     except OSError as error:
         raise from_os_error(error, shown) from error
-    return Folder(shown)
+    return Folder(shown, receipt.undo_id)
 
 
 def make_archive(ctx: ToolContext, paths: list[str]) -> RawFile:

@@ -225,6 +225,17 @@ class FileChanges:
             disk.sync_folder(at.parent)
             return self._records.finish(change, at)
 
+    def make_folder(self, target: Path) -> Receipt:
+        """Make an empty folder; the one above must be there. Raises AlreadyExists."""
+        self.protected.check_write(target)
+        with self.lock(target), self._records.change("create", target) as (change, at):
+            try:
+                at.mkdir()
+            except FileExistsError as error:
+                raise AlreadyExists(f"{to_wire(target)} is there already") from error
+            disk.sync_folder(at.parent)
+            return self._records.finish(change, at, 0)
+
     def _check_unchanged(self, change: Pending, at: Path, seen: os.stat_result | None) -> None:
         now = disk.lstat(at)
         if seen is None:
