@@ -72,12 +72,12 @@ class Helper:
         except (NotFollowed, OSError) as error:
             why = str(error) if isinstance(error, NotFollowed) else (error.strerror or str(error)).lower()
             self._close(message)
-            answer = {"project": message["project"], "problem": why}
+            answer = {"problem": why}
         except Exception as error:  # A boundary: the daemon says what has failed, and goes on without this project.
             self._close(message)
-            answer = {"project": message["project"], "problem": f"{type(error).__name__}: {error}"[:200]}
+            answer = {"problem": f"{type(error).__name__}: {error}"[:200]}
         if answer is not None:
-            self._send({"n": message["n"], **answer})
+            self._send({"n": message["n"], "project": message["project"], **answer})
 
     def _begin(self, message: dict[str, Any]) -> None:
         """Open a project. The answer comes after the first look."""

@@ -139,6 +139,10 @@ class ChangeTracker:
     def helper_pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    def follows(self, root: Path) -> _Project | None:
+        """What is known of a project; None if it is not followed now."""
+        return self._projects.get(str(root))
+
     async def begin(self, cwd: Path, command: str) -> CommandWatch | None:
         """Before a command starts. None if it runs in no project that may be followed."""
         if self._is_closed:
@@ -192,7 +196,7 @@ class ChangeTracker:
 
     def close(self) -> None:
         self._is_closed = True
-        self._end_helper("the daemon stops")
+        self.end_helper("the daemon stops")
 
     def _unknown(self, watch: CommandWatch) -> Effects:
         project = watch.project
@@ -207,7 +211,7 @@ class ChangeTracker:
         denied = self._denied()
         if denied != self._denied_in_use and self._projects:
             # What was kept under other rules is thrown away.
-            self._end_helper("the rules have changed")
+            self.end_helper("the rules have changed")
         self._denied_in_use = denied
         found = self._projects.get(root)
         if found is None:
@@ -250,8 +254,6 @@ class ChangeTracker:
         answer = await self._ask(do, {"project": project.key, "running": running, **message})
         if "problem" in answer:
             raise HelperGone(answer["problem"] or "the project is not read any more")
-        if answer.get("is_behind"):
-            project.is_behind = True
         return answer
 
     async def _ask(self, do: str, message: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +272,7 @@ class ChangeTracker:
                 continue
             self._rests_until = time.monotonic() + _REST_S
             event(log, logging.WARNING, "effects.helper_hung", state=state, after_s=round(spent_s, 2))
-            self._end_helper(_HUNG)
+            self.end_helper(_HUNG)
             raise HelperGone(_HUNG)
 
     def _send(self, do: str, message: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
@@ -284,7 +286,7 @@ class ChangeTracker:
         try:
             self._channel.send(json.dumps({"n": number, "do": do, **message}).encode())
         except OSError as error:
-            self._end_helper("the helper process has ended")
+            self.end_helper("the helper process has ended")
             raise HelperGone("the helper process has ended") from error
         self._asked[number] = answer
         return answer
@@ -299,7 +301,7 @@ class ChangeTracker:
             except OSError:
                 data, descriptors = b"", []
             if not data:
-                self._end_helper("the helper process has ended")
+                self.end_helper("the helper process has ended")
                 return
             self._take(json.loads(data), descriptors)
 
@@ -316,8 +318,9 @@ class ChangeTracker:
             return
         if "is_ready" in message:
             project.is_ready, project.queue = True, descriptors[0] if descriptors else None
-        if message.get("is_behind") is False:
-            project.is_behind = False
+        # In the order in which it was sent: an answer and the news behind it may arrive together.
+        project.is_behind = message.get("is_behind", project.is_behind)
+        if not project.is_behind:
             project.caught_up.set()
         project.percent = message.get("percent", project.percent)
         if "problem" in message:
@@ -373,11 +376,11 @@ class ChangeTracker:
     def _end_if_idle(self) -> None:
         left_s = self._used_at + _IDLE_S - time.monotonic()
         if left_s <= 0 and not any(each.running for each in self._projects.values()):
-            self._end_helper("it was idle")
+            self.end_helper("it was idle")
         else:
             self._idle = asyncio.get_running_loop().call_later(max(left_s, 60.0), self._end_if_idle)
 
-    def _end_helper(self, why: str) -> None:
+    def end_helper(self, why: str) -> None:
         if self._idle is not None:
             self._idle.cancel()
         if self._channel is not None:
