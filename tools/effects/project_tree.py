@@ -6,6 +6,7 @@ look is made in slices, so that the process can answer meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -88,10 +89,10 @@ class ProjectTree:
         self.root_record = facts_of(status) + NO_PLACE
         self._unseen = [""]
         if has_watches:
-            try:
+            with contextlib.suppress(OSError):
                 self.watches = Watches()
-            except OSError:
-                self._check_walkable()
+        if self.watches is None:
+            self._check_walkable()
 
     @property
     def is_read(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import stat
@@ -12,6 +13,8 @@ import pytest
 
 from mcp_agent.calls.call import Call, Caller, Success
 from registry.gate import Access
+from tests.support.daemon import command
+from tests.support.shell_host import shell_host
 from tests.support.waiting import eventually
 from tests.tools.effects.conftest import Workshop
 from tests.tools.effects.snapshots import run, snapshot
@@ -30,8 +33,8 @@ async def test_a_command_says_which_files_it_created_changed_and_deleted(worksho
         "paths": [str(source / "a.py"), str(workshop.root / "new.txt"), str(source / "b.py")],
     }
     assert done["undo_id"]
-    for command in ("true", "cat src/a.py", "touch src/a.py", "mkdir x && rmdir x", "sed -i s/absent/x/ src/a.py"):
-        assert "effects" not in await workshop.run(command), command
+    for line in ("true", "cat src/a.py", "touch src/a.py", "mkdir x && rmdir x", "sed -i s/absent/x/ src/a.py"):
+        assert "effects" not in await workshop.run(line), line
 
 
 async def test_a_model_reads_one_short_line(workshop: Workshop) -> None:
@@ -205,8 +208,6 @@ async def test_a_helper_that_hangs_is_ended_and_commands_go_on(workshop: Worksho
 
 
 async def test_the_setting_turns_it_off(workshop: Workshop, tmp_path: Path) -> None:
-    from tests.support.shell_host import shell_host
-
     async with shell_host(tmp_path / "other", command_undo=False) as host:
         assert host.daemon.effects is None
         done = await host.call("shell_exec", command="echo 2 > src/a.py", cwd=str(workshop.root))
@@ -241,3 +242,34 @@ def test_a_private_folder_holds_what_the_helper_writes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert stat.S_IMODE(os.fstat(next(iter(pack._files.values()))).st_mode) == 0o600
     pack.close()
+
+
+async def test_the_command_line_lists_commands_and_walks_back_over_them(workshop: Workshop, tmp_path: Path) -> None:
+    await workshop.is_read()
+    await workshop.run("sed -i s/1/2/ src/*.py")
+    await workshop.run("sed -i s/2/3/ src/a.py; rm src/b.py")
+    listed = command(tmp_path, "undo", MCP_AGENT_STATE_DIR=str(tmp_path / "state"))
+    lines = listed.stdout.splitlines()
+    assert f"changed 1 file, deleted 1 in {workshop.root}: sed -i s/2/3/ src/a.py; rm src/b.py" in lines[0]
+    assert f"changed 3 files in {workshop.root}: sed -i s/1/2/ src/*.py" in lines[1]
+    undone = command(tmp_path, "undo", "--last", "2", MCP_AGENT_STATE_DIR=str(tmp_path / "state"))
+    assert undone.returncode == 0, undone.stderr
+    assert "~ src/a.py\n+ src/b.py\n" in undone.stdout
+    texts = {path.name: path.read_text() for path in (workshop.root / "src").iterdir()}
+    assert texts == {f"{name}.py": f"{name} = 1\n" for name in "abc"}
+
+
+async def test_a_wrapped_program_says_it_too(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    wrap = {"id": "mover", "wrap": {"id": "mv", "command": "mv"}}
+    wrapped = {"version": 1, "activeProfile": "mine", "profiles": [{"id": "mine", "categories": [wrap]}]}
+    (tmp_path / "tools.json").write_text(json.dumps(wrapped))
+    (root / "one").write_text("1\n")
+    async with shell_host(tmp_path, command_undo=True) as host:
+        workshop = Workshop(host, root)
+        await workshop.is_read()
+        done = await host.call("mv", args=["one", "two"], cwd=str(root))
+        assert done["effects"]["paths"] == [str(root / "two"), str(root / "one")]
+        await workshop.undo(done["undo_id"])
+        assert os.listdir(root) == [".git", "one"]
