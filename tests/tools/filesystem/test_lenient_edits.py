@@ -256,8 +256,22 @@ def test_lines_that_are_almost_alike_end_in_a_refusal_and_not_in_a_wait() -> Non
     text = ("  x\n" * 999 + "y\n") * 200
     began = time.process_time()
     assert guess(text, "x\n" * 1_000, "z\n") is None
-    assert merge(text, "x\n" * 280 + "w\n", "z\n") is None
     assert time.process_time() - began < 20
+
+
+def test_long_lines_that_are_almost_alike_end_in_a_refusal_and_not_in_a_wait() -> None:
+    def groups(count: int, word: str) -> list[str]:
+        plain = ["one = 1", "two = 2", "three = 3"]
+        return [
+            line
+            for number in range(count)
+            for line in ["# begins" if number % 40 == 0 else plain[0], *plain[1:], f"{number} {word}" * 30]
+        ]
+
+    text, wanted = "\n".join(groups(1_990, "ab cd ef ")), groups(70, "ab dc fe ")
+    began = time.process_time()
+    assert merge(text, "\n".join(wanted), "\n".join([*wanted, "z"])) is None
+    assert time.process_time() - began < 10
 
 
 _LINES = st.lists(st.sampled_from(["a", "b c", "\tif x:", "    y = 1", "}", "", "  "]), max_size=12)

@@ -7,6 +7,7 @@ has as many lines, most of them the same and the others alike; what is other in 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
@@ -23,7 +24,9 @@ _LEAST_LIKENESS_OF_ALL = 0.65
 _LEAST_LIKENESS_TO_MERGE = 0.8
 # A line that is there more often says nothing of the place.
 _MOST_PLACES = 50
-_COMPARED_CHARS = 500
+_COMPARED_CHARS = 300
+# Many long lines that are almost alike take long to compare.
+_MOST_SECONDS = 1.0
 _NAMED_CHARS = 60
 _WORD = re.compile(r"\w+|\s+|.")
 
@@ -37,7 +40,8 @@ def merge(text: str, wanted: str, put: str) -> Guess | None:
     if len(asked) < _LEAST_LINES or edit.old_ends != edit.new_ends:
         return None
     file = FileLines(text)
-    numbers = _place(file.lines, [edit.old[index] for index in asked])
+    deadline = time.monotonic() + _MOST_SECONDS
+    numbers = _place(file.lines, [edit.old[index] for index in asked], deadline)
     if numbers is None:
         return None
     changes = line_changes(edit.old, edit.new)
@@ -49,7 +53,7 @@ def merge(text: str, wanted: str, put: str) -> Guess | None:
         if there.strip() == edit.old[index].strip():
             continue
         first = first or there.strip()
-        becomes = _counterpart(changes, index)
+        becomes = _counterpart(changes, index) if time.monotonic() < deadline else None
         if becomes is None or (merged := _merged(edit.old[index], edit.new[becomes], there)) is None:
             return None
         if edit.old[index] == edit.new[becomes]:
@@ -66,8 +70,8 @@ def merge(text: str, wanted: str, put: str) -> Guess | None:
     return made and made._replace(ignored=f"other words there (first: {first[:_NAMED_CHARS]!r})")
 
 
-def _place(lines: Sequence[str], asked: Sequence[str]) -> list[int] | None:
-    """The lines of the file that are alike, one for one; None where there are none, or in two places."""
+def _place(lines: Sequence[str], asked: Sequence[str], deadline: float) -> list[int] | None:
+    """The lines of the file that are alike, one for one; None where there are none, or in two places, or too late."""
     numbers = [number for number, line in enumerate(lines) if line.strip()]
     keys = [lines[number].strip() for number in numbers]
     wanted = [line.strip() for line in asked]
@@ -76,12 +80,14 @@ def _place(lines: Sequence[str], asked: Sequence[str]) -> list[int] | None:
         if key in places:
             places[key].append(at)
     starts = {at - index for index, key in enumerate(wanted) for at in places[key] if len(places[key]) <= _MOST_PLACES}
-    found = [start for start in starts if start >= 0 and _is_alike(wanted, keys[start : start + len(wanted)])]
+    found = [start for start in starts if start >= 0 and _is_alike(wanted, keys[start : start + len(wanted)], deadline)]
+    if time.monotonic() >= deadline:
+        return None
     return numbers[found[0] : found[0] + len(wanted)] if len(found) == 1 else None
 
 
-def _is_alike(wanted: Sequence[str], there: Sequence[str]) -> bool:
-    if len(there) < len(wanted):
+def _is_alike(wanted: Sequence[str], there: Sequence[str], deadline: float) -> bool:
+    if len(there) < len(wanted) or time.monotonic() >= deadline:
         return False
     others = [(old, new) for old, new in zip(wanted, there, strict=True) if old != new]
     if len(others) > max(len(wanted) // _PART_THAT_DIFFERS, 1):
@@ -89,7 +95,7 @@ def _is_alike(wanted: Sequence[str], there: Sequence[str]) -> bool:
     lost = 0.0
     for old, new in others:
         likeness = _likeness(old, new)
-        if likeness < _LEAST_LIKENESS:
+        if likeness < _LEAST_LIKENESS or time.monotonic() >= deadline:
             return False
         lost += (1 - likeness) * len(old)
     return lost <= (1 - _LEAST_LIKENESS_OF_ALL) * sum(map(len, wanted))
