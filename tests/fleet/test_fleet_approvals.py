@@ -43,7 +43,7 @@ async def test_what_a_box_asks_is_shown_and_answered_at_its_gateway(fleet: Fleet
 
 
 async def test_a_call_of_a_client_of_the_box_itself_is_not_the_gateways_to_answer(fleet: Fleet) -> None:
-    box = fleet.member("one").running
+    box = fleet.member("one", "--port", "0").running
     gateway = fleet.gateway().running
     box.save(_ASKING)
     await box.logged("registry.reloaded")
