@@ -111,6 +111,8 @@ class Approvals(Approver):
         self._hours: dict[tuple[str, str, str, str, object], float] = {}
         self._policy: asyncio.Future[None] | None = None
         self._is_closed = False
+        # Nobody can answer: what asks is refused at once.
+        self.is_alone = False
 
     @property
     def state(self) -> int:
@@ -138,7 +140,7 @@ class Approvals(Approver):
         if preview is not None and not preview.seen:
             # It changes nothing.
             return await run()
-        if any(each.alone == "deny" for each in reasons):
+        if self.is_alone or any(each.alone == "deny" for each in reasons):
             raise Denied(
                 f"{_why(reasons)} and needs approval, and nobody is there to give it",
                 hint=_DO_NOT,

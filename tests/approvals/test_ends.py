@@ -302,6 +302,14 @@ async def test_a_machine_where_nobody_is_refuses_at_once(home: Path) -> None:
     assert "nobody is there" in answer["error"]["message"]
 
 
+async def test_a_client_with_a_daemon_of_its_own_on_a_pipe_is_refused_at_once(home: Path) -> None:
+    with _daemon(home) as daemon:
+        async with WIRES["stdio-handshake"](daemon) as peer:
+            answer = await peer.call("shell_exec", command="echo x")
+    assert answer.object["error"]["code"] == "DENIED"
+    assert "nobody is there" in answer.object["error"]["message"]
+
+
 async def test_who_asked_and_who_decided_is_on_record(home: Path) -> None:
     with _daemon(home, "--approval-hold-s", "20") as daemon:
         async with daemon.http() as http:

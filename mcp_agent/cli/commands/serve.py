@@ -164,6 +164,8 @@ def stdio(options: Namespace) -> int:
     auth_tokens.from_environment()
     from mcp_agent.transports.stdio import serve_stdio
 
+    # It has no port, so nobody can answer.
+    daemon.approvals.is_alone = True
     with logging_to(standard_error(), config.log_level, JsonLines() if options.json else None):
         _warn(config)
         daemon.note_start()
