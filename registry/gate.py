@@ -16,6 +16,8 @@ from tools.kit.spec import Tool
 
 # How results are written. Compact wins over the form that a connection asks for.
 Shape = Form | Literal["compact"]
+# The part of an unknown name that is compared with those that there are.
+_MOST_NAME = 200
 
 
 class UnknownTool(Exception):
@@ -174,7 +176,7 @@ class Gate:
 
 def _suggestion(name: str, visible: tuple[Tool, ...]) -> str | None:
     """Suggest what a caller may have meant by an unknown tool name."""
-    asked = name.lower().replace("-", "_").rpartition("__")[2]
+    asked = name[:_MOST_NAME].lower().replace("-", "_").rpartition("__")[2]
     for tool in visible:
         if asked in tool.hints:
             return tool.hints[asked]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_agent.calls.call import Call, Caller, Failure
+from mcp_agent.calls.call import Call, Caller, Failure, Success
 from registry.gate import Access
 from tests.support.shell_host import ShellHost, shell_host
 from tools.kit.errors import InternalError
@@ -77,6 +78,39 @@ async def test_an_odd_argument_is_an_error_of_the_caller_or_none(ruled: ShellHos
         call = Call("test", Caller("owner", Access(), "rpc", ""), name.split()[0], given)
         outcome = await ruled.daemon.dispatcher.call(call)
         assert not (isinstance(outcome, Failure) and isinstance(outcome.error, InternalError)), name
+
+
+_LONG_PATH = "/" + "a/" * 200_000
+_WRONG = [{"type": "replace_all", f"patern{number}": "a"} for number in range(6_000)]
+_COSTLY: list[tuple[str, dict[str, Any]]] = [
+    ("fs_read", {"path": _LONG_PATH}),
+    ("fs_list", {"path": "file://" * 100_000}),
+    ("fs_grep", {"base": "\\x0a" * 100_000, "pattern": "x"}),
+    ("fs_write", {"path": "../" * 200_000, "content": ""}),
+    ("read", {"file_path": _LONG_PATH}),
+    ("shell_exec", {"command": "true", "cwd": _LONG_PATH}),
+    ("fs_list", {f"k{number}": 1 for number in range(20_000)}),
+    ("fs_patch", {"path": "x", "operations": _WRONG}),
+    ("fs_" + "r" * 2_000_000, {}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), _COSTLY)
+async def test_no_argument_takes_long(shell: ShellHost, tool: str, arguments: dict[str, Any]) -> None:
+    """Seen: a path of 400,000 parts stopped the daemon for minutes, 45,000 unknown arguments for seconds."""
+    began = time.process_time()
+    outcome = await shell.daemon.dispatcher.call(Call("test", Caller("owner", Access(), "rpc", ""), tool, arguments))
+    assert time.process_time() - began < 0.8
+    assert not isinstance(outcome, Success)
+
+
+async def test_a_pattern_to_wait_for_is_bounded(shell: ShellHost) -> None:
+    session = await shell.call("shell_start_session", command="sleep 60")
+    for until in ("|".join(f"abc{number}" for number in range(200_000)), "(" * 4_000 + ")" * 4_000):
+        asked = {"session_id": session["session_id"], "input": "", "until": until, "wait_ms": 10}
+        began = time.process_time()
+        assert (await shell.call("shell_send_input", **asked))["error"]["code"] == "INVALID_PATTERN"
+        assert time.process_time() - began < 0.8
 
 
 def _put(odd: str) -> Any:

@@ -25,6 +25,9 @@ _AMBIGUOUS = re.compile(rf"\\(?={_ESCAPE})")
 # C0, DEL, C1 and the line separators of Unicode.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _DELETED = " (deleted)"
+# The system takes 4,096 bytes, each of which may be written as an escape. All that is done with a path costs the more,
+# the more parts it has, so a longer one is refused before anything.
+MOST_CHARS = 20_000
 _LOCAL_TYPES = frozenset(
     (
         *("bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs"),
@@ -71,6 +74,8 @@ class OpenPaths:
         """Absolute and canonical; symbolic links are left as they are. Raises Denied, InvalidPath."""
         if not path:
             raise InvalidPath("the path is empty", hint="pass '.' for the working directory")
+        if len(path) > MOST_CHARS:
+            raise InvalidPath(f"{path[:80]!r}… has {len(path):,} characters, and a path may have {MOST_CHARS:,}")
         if "\0" in path:
             raise InvalidPath(f"{path[:80]!r} has a NUL character in it, which no file name can have")
         expanded = os.path.expanduser(from_wire(path))  # noqa: PTH111 - Path.expanduser raises where there is no such user

@@ -30,6 +30,8 @@ PATH_ALIASES = (
     *("path", "file_path", "filepath", "file", "filename", "target_file", "absolute_path"),
     *("base", "directory", "dir", "folder", "dir_path", "directory_path", "target_directory"),
 )
+# A message says so much: looking for what an unknown name may mean takes a while.
+_MOST_ADVICE = 50
 
 
 class Derived(NamedTuple):
@@ -219,13 +221,16 @@ class Parameters:
                 checked[parameter.keyword] = parameter.default
         if not arguments.keys() <= self.by_name.keys():
             unknown = [name for name in arguments if name not in self.by_name]
-            issues.append(
-                Issue(path, "unrecognized_keys", "; ".join(self._advice_on_unknown(name) for name in unknown))
-            )
+            has_many = len(issues) >= _MOST_ADVICE
+            advice = [self._advice_on_unknown(name, guesses=not has_many) for name in unknown[:_MOST_ADVICE]]
+            advice += [f"and {len(unknown) - _MOST_ADVICE} more"] if len(unknown) > _MOST_ADVICE else []
+            issues.append(Issue(path, "unrecognized_keys", "; ".join(advice)))
         return checked
 
-    def _advice_on_unknown(self, name: str) -> str:
-        near = self.aliases.get(name) or next(iter(get_close_matches(name, self.public.by_name, n=1)), None)
+    def _advice_on_unknown(self, name: str, *, guesses: bool) -> str:
+        near = self.aliases.get(name)
+        if near is None and guesses:
+            near = next(iter(get_close_matches(name[:60], self.public.by_name, n=1)), None)
         known = f"did you mean {near}?" if near else f"it takes {', '.join(self.public.by_name) or 'no arguments'}"
         return f"there is no argument {name[:60]!r} ({known})"
 
@@ -241,7 +246,8 @@ class Parameters:
 def invalid_params(issues: list[Issue]) -> InvalidParams:
     """The error that reports all `issues` at once."""
     issues = sorted(issues, key=lambda issue: (issue.path, issue.code))
-    message = "; ".join(issue.advice for issue in issues)
+    named = [issue.advice for issue in issues[:_MOST_ADVICE]]
+    message = "; ".join([*named, *([f"and {len(issues) - _MOST_ADVICE} more"] if len(issues) > _MOST_ADVICE else [])])
     return InvalidParams(message, issues=[issue.as_object() for issue in issues])
 
 

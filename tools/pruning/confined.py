@@ -18,6 +18,7 @@ from pathlib import Path
 from tools.context import ToolContext
 from tools.files import disk
 from tools.files.exact import LOOK_FLAGS, exact_descriptor
+from tools.files.paths import MOST_CHARS
 from tools.kit.errors import Denied, InvalidPath, NotADirectory, PermissionDenied, from_os_error
 from tools.kit.params import Issue, invalid_params
 
@@ -54,6 +55,9 @@ class ConfinedRoot:
 
         Does not look at the disk.
         """
+        if len(path) > MOST_CHARS:
+            issues.append(Issue(name, "too_big", f"{name} must have at most {MOST_CHARS} characters"))
+            return None
         if "\0" in path:
             issues.append(Issue(name, "custom", f"{name} has a NUL character in it, which no path can have"))
             return None

@@ -236,7 +236,8 @@ class Session(Struct, eq=False):
         return ("", "", 0) if capture is None else capture.text()
 
     async def write(self, data: bytes) -> int:
-        begun = self._input_line + data
+        # With one byte more, which may be a backslash.
+        begun = (self._input_line + data)[-_MOST_LINE_BYTES - 1 :]
         self._input_line = begun[max((end.end() for end in _LINE_END.finditer(begun)), default=0) :][-_MOST_LINE_BYTES:]
         return await self.child.write(data)
 

@@ -23,6 +23,7 @@ _LOOK_EVERY_S = 0.2
 _PAGE_BYTES = 100_000
 _OVERLAP_CHARS = 4_000
 _MATCH_S = 0.05
+_MOST_PATTERN_CHARS = 10_000
 _MOST_EVENTS = 20
 # The state of a socket in the tables of the kernel.
 _LISTENS = "0A"
@@ -230,8 +231,12 @@ def compile_pattern(until: str) -> Any:
     # Imported at first use: it is slow to load.
     import regex
 
+    if len(until) > _MOST_PATTERN_CHARS:
+        raise InvalidPattern(f"until has {len(until):,} characters, and may have {_MOST_PATTERN_CHARS:,}")
     try:
         return regex.compile(until, regex.MULTILINE)
+    except RecursionError:
+        raise InvalidPattern("until is nested too deep") from None
     except regex.error as error:
         raise InvalidPattern(f"until is not a regular expression: {error}") from None
 
