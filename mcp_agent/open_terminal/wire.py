@@ -136,6 +136,11 @@ class OpenTerminal:
                 return {"ports": await self._ports(request)}
             case "POST", ["files", "display"]:
                 return await display_file(files, request)
+            case _, ["notebooks", *_]:
+                raise TerminalRefusal(
+                    501,
+                    "this daemon runs no notebooks; `jupyter execute NAME.ipynb` in a command or the shell runs one",
+                )
             case "GET", ["files", "cwd"]:
                 return files.cwd(request)
             case "POST", ["files", "cwd"]:
