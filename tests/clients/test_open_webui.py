@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,6 +39,11 @@ _SCRIPT = {
     "Start the clock": ("shell_start_session", {"command": _CLOCK}),
     "Build it": ("run_command", {"command": "echo compiling; sleep 300; echo built"}),
     "Show me the logo": ("fs_read", {"path": "logo.png"}),
+    "Show it to me": ("display_file", {"path": "logo.png"}),
+    "Serve it": (
+        "shell_start_session",
+        {"command": "exec python3 -m http.server --bind 127.0.0.1 --directory ../site 0"},
+    ),
     "What is here?": ("run_command", {"command": "ls -1; exit 3"}),
 }
 
@@ -69,6 +75,9 @@ async def walk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Walk]:
     (project / "README.md").write_text("# Weather\n\nA small project.\n")
     (project / "main.py").write_text("print('sunny')\n")
     _draw(project / "logo.png")
+    (home / "site").mkdir()
+    (home / "site" / "index.html").write_text("<link rel=stylesheet href=style.css><h1>Sunny</h1>")
+    (home / "site" / "style.css").write_text("h1 { color: rgb(1, 2, 3) }")
     with (
         running(home, cwd=project, extra={"SHELL": "/bin/sh", "PS1": "$ "}) as daemon,
         scripted_model(_SCRIPT) as (model, told),
@@ -173,8 +182,37 @@ async def test_a_result_reaches_the_model_as_it_is_and_so_does_an_image(walk: Wa
     assert walk.told.results[-1].endswith("]\nREADME.md\nlogo.png\nmain.py\n")
     logo = base64.b64encode((walk.daemon.home / "project" / "logo.png").read_bytes()).decode()
     await walk.say("Show me the logo")
-    await eventually(lambda: walk.told.results[-1], lambda result: "Image file read successfully" in result)
+    await eventually(lambda: walk.told.results[-1], lambda result: "PNG image of 320 × 160 pixels" in result)
     await eventually(lambda: walk.told.images, lambda images: images[-1:] == [f"data:image/png;base64,{logo}"])
+
+
+async def test_a_command_that_ended_at_once_has_a_tab_with_its_output(walk: Walk) -> None:
+    tab = walk.page.get_by_role("tab").filter(has_text="ls -1; exit 3")
+    await tab.click()
+    await expect(walk.page.locator(".xterm-rows:visible")).to_contain_text("README.md")
+
+
+async def test_a_file_is_shown_to_the_person(walk: Walk) -> None:
+    await walk.say("Show it to me")
+    await eventually(lambda: walk.told.results[-1], lambda result: "logo.png is shown" in result)
+    await expect(walk.page.locator('img[src^="blob:"]').first).to_be_visible()
+    await walk.picture("display")
+
+
+async def test_a_site_of_the_chat_is_shown_in_the_panel(walk: Walk) -> None:
+    page = walk.page
+    await walk.say("Serve it")
+    await eventually(lambda: walk.told.results[-1], lambda result: result.startswith("[session"))
+    # The panel shows a file; its folder has the ports below it.
+    await page.get_by_role("button", name="project", exact=True).click()
+    await page.get_by_text("Ports").click()
+    await page.get_by_role("button", name=re.compile(r"^:\d+ python3$")).click()
+    site = page.frame_locator('iframe[title^="Port"]')
+    await expect(site.get_by_role("heading", name="Sunny")).to_be_visible()
+    await walk.picture("site")
+    assert await site.locator("html").evaluate("() => window.origin") == "null"
+    # Open WebUI asks for a cookie, which the browser sends for the page alone, so the style sheet is missing.
+    assert await site.locator("h1").evaluate("element => getComputedStyle(element).color") == "rgb(0, 0, 0)"
 
 
 async def test_the_recorded_requests_are_those_that_this_version_sends(walk: Walk) -> None:

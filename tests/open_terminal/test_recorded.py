@@ -21,7 +21,7 @@ _REQUESTS: list[dict[str, Any]] = json.loads(
 )
 _PLAIN = [each for each in _REQUESTS if "upgrade" not in each["headers"]]
 # What Open WebUI asks for to find out that it is not there.
-_MISSING = ("/api/v1/policies", "AGENTS.md")
+_MISSING = ("/api/v1/policies", "AGENTS.md", "/proxy/1/")
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,8 @@ async def test_what_was_sent_is_answered(machine: Daemon, recorded: dict[str, An
             "{home}": str(machine.home),
             "{id}": session,
             "{offset}": "0",
+            # Nothing listens there; tests/previews have sites.
+            "{port}": "1",
             # The walk stops this one; a test of its own does that.
             "sleep 300": "sleep 0",
         }
