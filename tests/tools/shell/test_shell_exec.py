@@ -176,11 +176,14 @@ async def test_bytes_that_are_no_text_become_replacement_characters(shell: Shell
 async def test_a_command_that_runs_on_becomes_a_session_with_all_its_output(shell: ShellHost, tmp_path: Path) -> None:
     command = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two"
     answer = await shell.call("shell_exec", command=command, yield_ms=200)
-    assert (answer["running"], answer["stdout"]) == (True, "one\n")
+    # On a busy machine the shell may not have begun by then.
+    assert answer["running"]
+    assert answer["stdout"] in ("", "one\n")
     assert "exit_code" not in answer
     (tmp_path / "go").touch()
     rest = await shell.read(answer["session_id"], "two")
-    assert (rest["output"], rest["offset"]) == ("two\n", 4)
+    assert answer["stdout"] + rest["output"] == "one\ntwo\n"
+    assert rest["offset"] == len(answer["stdout"])
 
 
 async def test_only_clients_of_mcp_are_given_a_session_unasked(tmp_path: Path) -> None:
