@@ -212,10 +212,10 @@ class FollowedProject:
                             continue
                         row = row._replace(at=size, attribute_bytes=found.old.attribute_bytes)
                         size += needed
-                    elif not _is_pipe(found.old) and not (found.new is None and _identity(found.old) in there):
+                    elif not _is_pipe(found.old) and _identity(found.old) not in there:
                         lost[found.path] = WHY[found.old.at]
                         continue
-                elif row.is_opaque and not (found.new is None and _identity(found.old) in there):
+                elif row.is_opaque and _identity(found.old) not in there:
                     lost[found.path] = WHY[OPAQUE]
                     continue
                 if found.new is not None and found.new.at >= 0 and is_index(found.path):

@@ -46,7 +46,7 @@ def capture(found: CommandRows, image: Path, limit_bytes: int) -> tuple[list[Com
     """Keep in the folder `image` what the undo will replace or remove. Gives the rows that undo the undo, and the paths
     of what could not be kept."""
     image.mkdir(mode=0o700)
-    wanted = {_identity(row.before): row.path for row in found.rows if row.before is not None and row.before.links == 1}
+    wanted = {_identity(row.before): row.path for row in found.rows if row.before is not None and _is_moved_back(row)}
     rows: list[CommandRow] = []
     lost: list[str] = []
     with disk.open_descriptor(image / CONTENT, disk.NEW_FLAGS) as content:
@@ -129,7 +129,7 @@ class Restoring:
 
     def _move_aside(self) -> None:
         """Move what belongs to another path out of the way, by its inode: it is moved back, however large it is."""
-        wanted = {row.before.inode: row for row in self._rows if row.before is not None and row.before.is_file}
+        wanted = {row.before.inode: row for row in self._rows if row.before is not None and _is_moved_back(row)}
         for name in os.listdir(self._staging):
             if name.startswith("moved-"):
                 self._places[int(name.removeprefix("moved-"))] = f"{self._staging}/{name}"
@@ -140,7 +140,7 @@ class Restoring:
             target = wanted.get(now.inode)
             if target is None or target.path == row.path or target.before is None:
                 continue
-            if (target.before.mtime, target.before.size) == (now.mtime, now.size) and target.before.links == 1:
+            if (target.before.mtime, target.before.size) == (now.mtime, now.size):
                 place = f"{self._staging}/moved-{now.inode}"
                 with self._at(row.path) as at:
                     os.rename(at, place)
@@ -199,6 +199,9 @@ class Restoring:
         if row.is_same:
             if now is not None:
                 self._give(row.path, wanted)
+            if now is not None and now.inode == wanted.inode:
+                # A new name of it may be put back, too.
+                self._places.setdefault(wanted.inode, str(_place(self._root, row.path)))
             return
         make_folders(_place(self._root, row.path).parent)
         if wanted.links > 1 and wanted.is_file and self._link_to_other(row, wanted, now):
@@ -398,6 +401,11 @@ def _state(root: str, path: str) -> FileState | None:
         return state_of(os.lstat(f"{root}/{path}" if path else root))
     except OSError:
         return None
+
+
+def _is_moved_back(row: CommandRow) -> bool:
+    """Whether its content is nowhere but where the command has moved the file to."""
+    return row.before is not None and row.before.is_file and row.before.links == 1 and not row.has_content
 
 
 def _identity(state: FileState) -> tuple[int, int, int]:

@@ -150,3 +150,19 @@ async def test_an_undo_is_refused_where_a_rule_denies_one_of_its_paths(workshop:
         path = workshop.root / "src/a.py"
         assert "error" not in await host.call("fs_move", **{"from": f"{arguments['from']}/src/a.py", "to": str(path)})
         assert path.read_text() == "a = 1\n"
+
+
+async def test_what_was_moved_is_moved_back_however_large_it_is(workshop: Workshop) -> None:
+    large = workshop.root / "large"
+    large.touch()
+    os.truncate(large, (16 << 20) + 1)
+    inode = large.stat().st_ino
+    await workshop.is_read()
+    before = snapshot(workshop.root)
+    done = await workshop.run("mkdir new; mv large new/place; mv src/a.py large")
+    assert "not_undoable" not in done["effects"]
+    undone = await workshop.undo(done["undo_id"])
+    assert snapshot(workshop.root) == before
+    assert large.stat().st_ino == inode
+    await workshop.undo(undone["undo_id"])
+    assert (workshop.root / "new/place").stat().st_ino == inode

@@ -13,8 +13,9 @@ from tests.tools.effects.snapshots import differences, make_project, random_comm
 from tools.effects.followed_project import FollowedProject
 from tools.journal.journal import Journal
 
-ROUNDS = int(os.environ.get("MCP_AGENT_EFFECTS_ROUNDS", "90"))
-SEEDS = [int(each) for each in os.environ.get("MCP_AGENT_EFFECTS_SEEDS", "1 2").split()]
+# Thousands of commands in `make test-long`.
+_SEEDS = range(1, 40) if os.environ.get("MCP_AGENT_TEST_LONG") else range(1, 2)
+_ROUNDS = 60 if os.environ.get("MCP_AGENT_TEST_LONG") else 30
 _ROUNDS_OF_ONE_PROJECT = 15
 
 
@@ -56,11 +57,11 @@ class _Followed:
         return receipt.undo_id
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("has_watches", [True, False], ids=["watched", "walked"])
 def test_the_project_is_as_before_after_the_undo_of_any_command(tmp_path: Path, seed: int, has_watches: bool) -> None:
     rng = random.Random(seed * 2 + has_watches)
-    for begin in range(0, ROUNDS, _ROUNDS_OF_ONE_PROJECT):
+    for begin in range(0, _ROUNDS, _ROUNDS_OF_ONE_PROJECT):
         followed = _Followed(tmp_path / str(begin), rng, has_watches=has_watches)
         try:
             for number in range(begin, begin + _ROUNDS_OF_ONE_PROJECT):
