@@ -80,12 +80,13 @@ async def test_a_pruned_text_is_brought_back_from_its_box(gateway: Daemon) -> No
     lines = [f"line {number} is about {'apples' if number == 30 else 'pears'}" for number in range(1, 101)]
     await call(gateway, "fs_write", path="fruit.txt", content="\n".join(lines), box="two")
     read = await call(gateway, "read", path="fruit.txt", context_focus_question="where are the apples?", box="two")
-    found = re.search(r"prune_id=(\S+) lines (\d+)-(\d+)", read["content"])
+    found = re.search(r"⟦PRUNED: lines (\d+)-(\d+)⟧", read["content"])
     assert found is not None
-    ranges = [{"start_line": int(found[2]), "end_line": int(found[3])}]
-    brought = await call(gateway, "recover_text", prune_id=found[1], ranges=ranges, include_line_numbers=False)
-    assert found[1].endswith("-two")
-    assert brought["raw_text"].splitlines() == lines[int(found[2]) - 1 : int(found[3])]
+    prune_id = read["pruning"]["prune_id"]
+    assert prune_id.endswith("-two")
+    ranges = [{"start_line": int(found[1]), "end_line": int(found[2])}]
+    brought = await call(gateway, "recover_text", prune_id=prune_id, ranges=ranges, include_line_numbers=False)
+    assert brought["raw_text"].splitlines() == lines[int(found[1]) - 1 : int(found[2])]
 
 
 async def test_an_id_and_a_box_that_do_not_fit_together_are_refused(gateway: Daemon) -> None:
