@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from mcp_agent.approvals.own_processes import is_from_session
@@ -20,6 +21,7 @@ from registry.edits import AddException
 
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _MOST_REASON_CHARS = 500
+_MOST_TEXT_CHARS = 1_000
 
 
 class ApprovalViews:
@@ -101,7 +103,7 @@ def describe_request(request: Request) -> dict[str, Any]:
         "folder": question.folder,
         "command": question.command,
         "diff": None if request.preview is None else request.preview.diff,
-        "arguments": dict(question.call.arguments),
+        "arguments": _shown(question.call.arguments, is_whole=request.preview is None),
         "reasons": [
             {"profile": each.profile, "rule": each.rule, "text": each.text, "matched": each.matched}
             for each in request.reasons
@@ -111,6 +113,16 @@ def describe_request(request: Request) -> dict[str, Any]:
         "age_s": round(now - request.asked_at),
         "expires_in_s": max(0, round(request.expires_at - now)),
         "always": always,
+    }
+
+
+def _shown(arguments: Mapping[str, Any], *, is_whole: bool) -> dict[str, Any]:
+    """The arguments; where a diff shows all that is in them, without the rest of a long text."""
+    if is_whole:
+        return dict(arguments)
+    return {
+        name: f"{value[:_MOST_TEXT_CHARS]}…" if isinstance(value, str) and len(value) > _MOST_TEXT_CHARS else value
+        for name, value in arguments.items()
     }
 
 
