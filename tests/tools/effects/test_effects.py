@@ -18,7 +18,7 @@ from tests.support.shell_host import shell_host
 from tests.support.waiting import eventually
 from tests.tools.effects.conftest import Workshop
 from tests.tools.effects.snapshots import run, snapshot
-from tools.effects import project_tree
+from tools.effects import project_tree, tracker
 from tools.effects.project_root import project_root
 
 
@@ -179,10 +179,10 @@ async def test_what_cannot_be_taken_back_is_named_with_the_reason(workshop: Work
 
 async def test_a_helper_that_is_killed_is_replaced_at_the_next_command(workshop: Workshop) -> None:
     await workshop.is_read()
-    tracker = workshop.host.daemon.effects
-    assert tracker is not None
-    assert tracker.helper_pid is not None
-    os.kill(tracker.helper_pid, signal.SIGKILL)
+    effects = workshop.host.daemon.effects
+    assert effects is not None
+    assert effects.helper_pid is not None
+    os.kill(effects.helper_pid, signal.SIGKILL)
     done = await workshop.run("echo 2 > src/a.py")
     assert (workshop.root / "src/a.py").read_text() == "2\n"
     assert "undo_id" not in done
@@ -193,14 +193,14 @@ async def test_a_helper_that_is_killed_is_replaced_at_the_next_command(workshop:
 
 async def test_a_helper_that_hangs_is_ended_and_commands_go_on(workshop: Workshop) -> None:
     await workshop.is_read()
-    tracker = workshop.host.daemon.effects
-    assert tracker is not None
-    pid = tracker.helper_pid
+    effects = workshop.host.daemon.effects
+    assert effects is not None
+    pid = effects.helper_pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     done = await workshop.run("echo 2 > src/a.py")
     assert done["effects"]["unknown"] == "the helper process did not answer, and was ended"
-    assert tracker.helper_pid is None
+    assert effects.helper_pid is None
     assert not Path(f"/proc/{pid}").exists()
     assert (await workshop.run("echo 3 > src/a.py"))["effects"] == {
         "unknown": "the helper process did not answer before"
@@ -273,3 +273,14 @@ async def test_a_wrapped_program_says_it_too(tmp_path: Path) -> None:
         assert done["effects"]["paths"] == [str(root / "two"), str(root / "one")]
         await workshop.undo(done["undo_id"])
         assert sorted(os.listdir(root)) == [".git", "one"]
+
+
+async def test_a_helper_that_is_idle_is_ended(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracker, "_IDLE_S", 0.3)
+    await workshop.run("true")
+    followed = workshop.host.daemon.effects
+    assert followed is not None
+    pid = followed.helper_pid
+    assert pid is not None
+    await eventually(lambda: followed.helper_pid is None)
+    assert not Path(f"/proc/{pid}").exists()
