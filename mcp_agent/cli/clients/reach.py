@@ -86,7 +86,7 @@ def mcp_url(base: str, profile: str | None) -> str:
 
 def program() -> str:
     """The absolute path of `mcp-agent`: clients are started with other PATHs than a shell."""
-    beside = Path(sys.executable).with_name(f"{_PROGRAM}.exe" if os.name == "nt" else _PROGRAM)
+    beside = Path(sys.executable).with_name(_PROGRAM)
     if beside.is_file():
         return str(beside)
     found = shutil.which(_PROGRAM)

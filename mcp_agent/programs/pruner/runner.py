@@ -177,7 +177,7 @@ def _program(environment: Mapping[str, str]) -> Path:
         if not _is_program(Path(told)):
             raise BadConfig(f"{_PATH}: {told[:200]} is not a program")
         return Path(told).absolute()
-    beside = Path(sys.executable).with_name(f"{_PROGRAM}.exe" if os.name == "nt" else _PROGRAM)
+    beside = Path(sys.executable).with_name(_PROGRAM)
     if _is_program(beside):
         return beside
     found = shutil.which(_PROGRAM, path=environment.get("PATH", os.defpath))
