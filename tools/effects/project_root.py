@@ -20,6 +20,9 @@ def project_root(folder: Path, home: Path | None = None) -> Path | None:
     """The project of a folder; None where there is none that may be followed."""
     real = os.path.realpath(folder)
     own = os.path.realpath(home or Path.home())
+    if not os.path.isdir(real):
+        # The command will not start.
+        return None
     above = real
     while above != "/":
         if os.path.lexists(f"{above}/.git"):

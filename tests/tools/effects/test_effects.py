@@ -228,6 +228,7 @@ def test_the_project_is_the_nearest_repository_and_never_what_belongs_to_all(tmp
     assert project_root(home, home) is None
     assert project_root(tmp_path, home) is None
     assert project_root(home / "work", home) == home / "work"
+    assert project_root(tmp_path / "absent", home) is None
     for folder in ("/", "/tmp", "/etc", "/usr/lib", "/proc/self", "/var", "/home"):
         assert project_root(Path(folder), home) is None, folder
 
