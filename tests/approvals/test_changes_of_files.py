@@ -20,7 +20,7 @@ _ASKING = {"profiles": [{"id": "default", "effects": {"write": "ask"}}]}
 @pytest.fixture
 def asking(home: Path) -> Iterator[Daemon]:
     (home / "tools.json").write_text(json.dumps(_ASKING))
-    with running(home, "--approval-hold-s", "15") as daemon:
+    with running(home, "--approval-hold-s", "60") as daemon:
         yield daemon
 
 

@@ -75,13 +75,13 @@ async def test_an_unanswered_call_is_a_denial_that_says_so(home: Path) -> None:
 
 
 async def test_a_stateless_client_is_sent_round_and_its_model_sees_one_call(home: Path) -> None:
-    with _daemon(home, "--approval-hold-s", "1") as daemon:
+    with _daemon(home, "--approval-hold-s", "3") as daemon:
         async with (
             daemon.http() as http,
             official(streamable_http_client(f"{daemon.url}/mcp", http_client=http), "2026-07-28") as peer,
         ):
             call = asyncio.create_task(peer.call("shell_exec", command="echo after rounds"))
-            # The third line of the audit log for one call of the model: two rounds are over.
+            # Two lines of the audit log, and the model still waits for its one call.
             await eventually(
                 lambda: [line for line in _lines(daemon) if line.get("outcome") == "APPROVAL_PENDING"],
                 lambda lines: len(lines) >= 2,
@@ -100,7 +100,7 @@ def _lines(daemon: Daemon) -> list[dict[str, Any]]:
 
 async def test_the_same_call_sent_twice_is_one_question_and_one_run(home: Path, tmp_path: Path) -> None:
     mark = tmp_path / "runs"
-    with _daemon(home, "--approval-hold-s", "20") as daemon:
+    with _daemon(home, "--approval-hold-s", "60") as daemon:
         async with daemon.http() as http:
             calls = [asyncio.create_task(_call(http, f"echo run >> {mark}; cat {mark}")) for _ in range(3)]
             (request,) = await pending(daemon)
@@ -119,7 +119,7 @@ async def _waiting(daemon: Daemon, count: int) -> bool:
 
 
 async def test_two_clients_with_the_same_call_are_two_questions(home: Path, tmp_path: Path) -> None:
-    with _daemon(home, "--approval-hold-s", "20") as daemon:
+    with _daemon(home, "--approval-hold-s", "60") as daemon:
         assert daemon.cli("token", "create", "other").returncode == 0
         token = json.loads(daemon.cli("token", "create", "third", "--json").stdout)["token"]
         async with (
@@ -139,7 +139,7 @@ async def test_two_clients_with_the_same_call_are_two_questions(home: Path, tmp_
 
 
 async def test_the_sixth_call_of_a_client_is_refused(home: Path) -> None:
-    with _daemon(home, "--approval-hold-s", "20") as daemon:
+    with _daemon(home, "--approval-hold-s", "60") as daemon:
         async with daemon.http() as http:
             calls = [asyncio.create_task(_call(http, f"echo {number}")) for number in range(5)]
             requests = await pending(daemon, 5)
@@ -163,7 +163,7 @@ async def test_an_hour_is_for_this_client_and_this_rule(home: Path) -> None:
             }
         ]
     }
-    with _daemon(home, "--approval-hold-s", "20", document=document) as daemon:
+    with _daemon(home, "--approval-hold-s", "60", document=document) as daemon:
         async with daemon.http() as http:
             calls = [asyncio.create_task(_call(http, command)) for command in ("echo one a", "echo one b")]
             requests = await pending(daemon, 2)
@@ -311,7 +311,7 @@ async def test_a_client_with_a_daemon_of_its_own_on_a_pipe_is_refused_at_once(ho
 
 
 async def test_who_asked_and_who_decided_is_on_record(home: Path) -> None:
-    with _daemon(home, "--approval-hold-s", "20") as daemon:
+    with _daemon(home, "--approval-hold-s", "60") as daemon:
         async with daemon.http() as http:
             call = asyncio.create_task(_call(http, "echo x"))
             (request,) = await pending(daemon)

@@ -20,7 +20,7 @@ ASKING = {"profiles": [{"id": "default", "categories": [{"id": "shell", "ask": T
 def asking(home: Path) -> Iterator[Daemon]:
     """A daemon whose shell asks, and that holds a call for no longer than a test does."""
     (home / "tools.json").write_text(json.dumps(ASKING))
-    with running(home, "--approval-hold-s", "15") as daemon:
+    with running(home, "--approval-hold-s", "60") as daemon:
         yield daemon
 
 

@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def asking(home: Path) -> Iterator[Daemon]:
-    with running(home, "--approval-hold-s", "15") as daemon:
+    with running(home, "--approval-hold-s", "60") as daemon:
         done = daemon.cli("ask", "shell")
         assert done.stdout.startswith("shell is set to ask in the profile default\n"), done.stderr
         yield daemon

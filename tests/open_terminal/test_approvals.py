@@ -18,7 +18,7 @@ from tests.support.websocket import shell_of
 
 def _asking(home: Path, **profile: Any) -> Iterator[Daemon]:
     (home / "tools.json").write_text(json.dumps({"profiles": [{"id": "default", **profile}]}))
-    with running(home, "--approval-hold-s", "15", extra={"SHELL": "/bin/sh", "PS1": "$ "}) as daemon:
+    with running(home, "--approval-hold-s", "60", extra={"SHELL": "/bin/sh", "PS1": "$ "}) as daemon:
         yield daemon
 
 
