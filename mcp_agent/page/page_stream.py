@@ -27,7 +27,7 @@ from mcp_agent.daemon import Daemon
 from mcp_agent.events.hub import Topic
 from mcp_agent.events.output_cursor import AT_ONCE_BYTES, CursorItem, OutputCursor
 from mcp_agent.storage.audit_log import encode_line
-from mcp_agent.transports.http import query_value, send_error
+from mcp_agent.transports.http import principal, query_value, send_error
 from mcp_agent.transports.sse_frames import send_frames
 from tools.sessions.output_log import Exit, Lost, OutputLog
 
@@ -44,6 +44,9 @@ class PageStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
             await send_error(send, 405, "use GET here", headers={"allow": "GET"})
+            return
+        if not principal(scope).is_owner:
+            await send_error(send, 403, "only the owner hears what all clients do")
             return
         try:
             places = _places(query_value(scope, "sessions") or "")

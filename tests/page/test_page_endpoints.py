@@ -149,3 +149,12 @@ async def test_health_shows_what_a_server_printed_to_the_owner_alone_and_no_key_
     assert "sk-" not in json.dumps(reader)
     for health in (owner, reader):
         assert health["pruning"] == {"engine": "remote", "service": "http://127.0.0.1:9/prune"}
+
+
+async def test_the_stream_of_the_page_is_for_the_owner_alone(daemon: Daemon) -> None:
+    """Seen: with any token it told every line of the audit log."""
+    token = json.loads(daemon.cli("token", "create", "guest", "--json").stdout)["token"]
+    async with daemon.http() as http, http.stream("GET", "/ui/stream") as own:
+        assert own.status_code == 200
+    async with daemon.http(Authorization=f"Bearer {token}") as http:
+        assert (await http.get("/ui/stream")).status_code == 403
