@@ -19,7 +19,7 @@ from tools.journal.journal import Journal
 from tools.kit.errors import NotFound
 from tools.kit.results import Focused
 from tools.kit.rules import CommandRules
-from tools.pruning.engine import Language, Selection, SourceType
+from tools.pruning.engine import Language, Selection, SelectionRequest, SourceType
 from tools.search.engine import Engine, find_engine
 from tools.search.listings import Listings
 from tools.sessions.origin import Origin
@@ -70,6 +70,33 @@ class TextRoom(Protocol):
         """Whether all of a text fits."""
 
 
+class FocusRequest(Struct, frozen=True, kw_only=True):
+    """The output of a tool, and the question that its caller asks of it."""
+
+    text: str
+    question: str | None
+    tool: str
+    call_id: str
+    owner: str
+    # Whether each gap is marked; if not, the answer has the numbers of the kept lines.
+    markers: bool = True
+    # None: the built-in engine detects it.
+    source_type: SourceType | None = None
+    # Whether a command printed the text.
+    is_output: bool = False
+    # The share of the lines to keep at least. None: the kind of text decides.
+    keep: float | None = None
+    # The answer of a remote service is discarded if this is false for one of its lines.
+    is_line: Callable[[str], bool] | None = None
+    # A second text, such as what a command printed to the other stream. The built-in engine reads both as one; a
+    # service does not get it.
+    more: str = ""
+    # Whether one failure of each kind stays, and the others are counted.
+    collapses: bool = True
+    # What does not fit is pruned further, if the caller names no share.
+    room_bytes: int | None = None
+
+
 class Pruner(Protocol):
     """The pruning engine, and the store of pruned texts, from which `recover_text` brings dropped lines back."""
 
@@ -92,45 +119,11 @@ class Pruner(Protocol):
     def max_input_chars(self) -> int:
         """The longest text that the built-in engine accepts."""
 
-    async def select(
-        self,
-        text: str,
-        question: str,
-        *,
-        source_type: SourceType | None,
-        max_prune_ratio: float | None,
-        min_keep_lines: int,
-        timeout_s: float,
-        collapses: bool = False,
-    ) -> Selection:
+    async def select(self, text: str, request: SelectionRequest) -> Selection:
         """The lines that the built-in engine keeps. Raises GaveUp at the timeout, RuntimeError if the engine fails."""
 
-    async def focus(
-        self,
-        text: str,
-        question: str | None,
-        *,
-        tool: str,
-        call_id: str,
-        owner: str,
-        markers: bool = True,
-        source_type: SourceType | None = None,
-        is_output: bool = False,
-        keep: float | None = None,
-        is_line: Callable[[str], bool] | None = None,
-        more: str = "",
-        collapses: bool = True,
-        room_bytes: int | None = None,
-    ) -> Focused:
-        """The part of a tool's output that answers a question. If pruning fails, it is the whole text.
-
-        Without `source_type` the built-in engine detects the kind of text; `is_output` tells it that a command printed
-        the text. `keep` is the share of the lines to keep at least; without it the kind of text decides. An answer of a
-        remote service is discarded if `is_line` is false for one of its lines. `more` is a second text, such as what a
-        command printed to the other stream: the built-in engine reads both as one, and a service does not get it. With
-        `collapses`, one failure of each kind stays, and the others are counted. What does not fit in `room_bytes` is
-        pruned further, if the caller names no share.
-        """
+    async def focus(self, request: FocusRequest) -> Focused:
+        """The part of a tool's output that answers the question. If pruning fails, it is the whole text."""
 
     async def keep(self, owner: str, text: str) -> str:
         """Store a text for its owner and return its id. The same text has the same id."""

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from tools.context import ToolContext
+from tools.context import FocusRequest, ToolContext
 from tools.kit.results import Body, PruningMetadata, Result
 from tools.kit.spec import Tool
 from tools.pruning.engine.question import Question, read_question, split_identifier, stem
@@ -55,9 +55,9 @@ async def focus(
         return result, PruningMetadata.of_skip("disabled_or_unconfigured", _size(text), "command_failed")
     known = None if lines is None else dict(zip(lines, value, strict=True))
     parse = body.parse or (lambda _: None)
-    focused = await pruner.focus(
-        text,
-        question,
+    request = FocusRequest(
+        text=text,
+        question=question,
         tool=tool.name,
         call_id=context.call_id,
         owner=context.owner,
@@ -71,6 +71,7 @@ async def focus(
         room_bytes=room_bytes if lines is None else None,
         is_line=None if known is None else lambda line: line in known or parse(line) is not None,
     )
+    focused = await pruner.focus(request)
     if not focused.pruning.applied:
         return result, focused.pruning
     shown: Any = focused.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,9 @@ from mcp_agent.process.logs import event
 from mcp_agent.pruning_service.remote import MOST_INPUT_BYTES, PrunerFailed, RemotePruner, shown_url
 from mcp_agent.pruning_service.worker_pool import WorkerPool
 from mcp_agent.storage.artifact_store import ArtifactStore
+from tools.context import FocusRequest
 from tools.kit.results import Detail, ErrorCode, Focused, PruningMetadata, Reason
-from tools.pruning.engine import GaveUp, Language, Selection, SourceType, divide, render_text
+from tools.pruning.engine import GaveUp, Language, Selection, SelectionRequest, divide, render_text
 
 log = logging.getLogger(__name__)
 
@@ -61,28 +62,10 @@ class HostPruner:
     def version(self) -> str:
         return __version__
 
-    async def select(
-        self,
-        text: str,
-        question: str,
-        *,
-        source_type: SourceType | None,
-        max_prune_ratio: float | None,
-        min_keep_lines: int,
-        timeout_s: float,
-        collapses: bool = False,
-    ) -> Selection:
+    async def select(self, text: str, request: SelectionRequest) -> Selection:
         def ask_worker() -> Selection:
             with self.workers.borrow() as worker:
-                worker.ask(
-                    text,
-                    question,
-                    source_type=source_type,
-                    max_prune_ratio=max_prune_ratio,
-                    min_keep_lines=min_keep_lines,
-                    timeout_s=timeout_s,
-                    collapses=collapses,
-                )
+                worker.ask(text, request)
                 return worker.answer()
 
         return await self.workers.run(ask_worker)
@@ -93,48 +76,19 @@ class HostPruner:
     async def find_text(self, owner: str, prune_id: str) -> str | None:
         return await asyncio.to_thread(self._store.find_text, owner, prune_id)
 
-    async def focus(
-        self,
-        text: str,
-        question: str | None,
-        *,
-        tool: str,
-        call_id: str,
-        owner: str,
-        markers: bool = True,
-        source_type: SourceType | None = None,
-        is_output: bool = False,
-        keep: float | None = None,
-        is_line: Callable[[str], bool] | None = None,
-        more: str = "",
-        collapses: bool = True,
-        room_bytes: int | None = None,
-    ) -> Focused:
-        if question is None:
-            return _skip(text, "no_focus_question")
+    async def focus(self, request: FocusRequest) -> Focused:
+        if request.question is None:
+            return _skip(request.text, "no_focus_question")
         if not self.is_on:
-            return _skip(text, "disabled_or_unconfigured")
-        if not text:
-            return _skip(text, "output_empty")
-        question = question.strip()
+            return _skip(request.text, "disabled_or_unconfigured")
+        if not request.text:
+            return _skip(request.text, "output_empty")
+        question = request.question.strip()
         if self._remote is not None:
-            pruned = await self._focus_remotely(text, question, self._remote, is_line, tool=tool, call_id=call_id)
-            return replace(pruned, more=more)
-        joined = _Joined(text, more)
-        focused = partial(
-            self._focus_locally,
-            joined,
-            question,
-            tool=tool,
-            call_id=call_id,
-            owner=owner,
-            markers=markers,
-            source_type=source_type,
-            is_output=is_output,
-            keep=keep,
-            collapses=collapses,
-            room_bytes=room_bytes,
-        )
+            pruned = await self._focus_remotely(request, question, self._remote)
+            return replace(pruned, more=request.more)
+        joined = _Joined(request.text, request.more)
+        focused = partial(self._focus_locally, joined, request, question)
         return focused() if _is_short(joined.text) else await self.workers.run(focused)
 
     def close(self) -> None:
@@ -142,78 +96,58 @@ class HostPruner:
         if self._remote is not None:
             self._remote.close()
 
-    async def _focus_remotely(
-        self,
-        text: str,
-        question: str,
-        remote: RemotePruner,
-        is_line: Callable[[str], bool] | None,
-        *,
-        tool: str,
-        call_id: str,
-    ) -> Focused:
+    async def _focus_remotely(self, request: FocusRequest, question: str, remote: RemotePruner) -> Focused:
+        text = request.text
         if _size(text) > MOST_INPUT_BYTES:
             return _skip(text, "too_large")
         if (resting := remote.open_breaker) is not None:
             failure = PruningMetadata.of_fallback(_size(text), 0, "circuit_open", (resting.code, resting.message))
             return Focused(text, failure)
-        attempt = _Attempt(text, tool=tool, call_id=call_id, url=remote.url)
+        attempt = _Attempt(request, text, url=remote.url)
         try:
-            pruned = await remote.prune(text, question, is_line)
+            pruned = await remote.prune(text, question, request.is_line)
         except PrunerFailed as error:
             return attempt.fail(error.code, error.message)
         if not self._is_literal and len(pruned) >= len(text):
             return attempt.keep_all("not_shorter")
         return attempt.succeed(pruned)
 
-    def _focus_locally(
-        self,
-        joined: _Joined,
-        question: str,
-        *,
-        tool: str,
-        call_id: str,
-        owner: str,
-        markers: bool,
-        source_type: SourceType | None,
-        is_output: bool,
-        keep: float | None,
-        collapses: bool,
-        room_bytes: int | None,
-    ) -> Focused:
+    def _focus_locally(self, joined: _Joined, request: FocusRequest, question: str) -> Focused:
         """Prune the text with a worker, in the calling thread."""
         text = joined.text
         if len(text) > self.max_input_chars:
             return _skip(text, "too_large")
         if _is_short(text):
             return _skip(text, "disabled_or_unconfigured", "short_output")
-        attempt = _Attempt(text, tool=tool, call_id=call_id)
+        attempt = _Attempt(request, text)
         # `pruning` and the note above have the id; by the contract of the pruning tools each marker has it.
-        write = partial(joined.render, include_markers=markers, language=self.language, is_brief=collapses)
+        write = partial(
+            joined.render, include_markers=request.markers, language=self.language, is_brief=request.collapses
+        )
+        selecting = SelectionRequest(
+            question=question,
+            source_type=request.source_type,
+            max_prune_ratio=None if request.keep is None else 1.0 - request.keep,
+            min_keep_lines=FOCUS_KEEP_LINES,
+            is_output=request.is_output,
+            collapses=request.collapses,
+            timeout_s=self._timeout_s,
+        )
         try:
             with self.workers.borrow() as worker:
-                ask = partial(
-                    worker.ask,
-                    text,
-                    question,
-                    source_type=source_type,
-                    is_output=is_output,
-                    collapses=collapses,
-                    timeout_s=self._timeout_s,
-                )
-                ask(max_prune_ratio=None if keep is None else 1.0 - keep, min_keep_lines=FOCUS_KEEP_LINES)
+                worker.ask(text, selecting)
                 # Store the text while the worker computes: nearly always some lines will be dropped.
-                prune_id, problem = self._keep(owner, text)
+                prune_id, problem = self._keep(request.owner, text)
                 selection = worker.answer()
                 share = _FIRST_SHARE
                 for _ in range(_MOST_ATTEMPTS):
-                    if keep is not None or not room_bytes or not selection.has_matched:
+                    if request.keep is not None or not request.room_bytes or not selection.has_matched:
                         break
-                    filled = sum(map(_size, write(selection, prune_id))) / room_bytes
+                    filled = sum(map(_size, write(selection, prune_id))) / request.room_bytes
                     if filled <= 1:
                         break
                     share *= _SPARE / filled
-                    ask(max_prune_ratio=1.0 - share, min_keep_lines=0)
+                    worker.ask(text, replace(selecting, max_prune_ratio=1.0 - share, min_keep_lines=0))
                     selection = worker.answer()
         except GaveUp as error:
             return attempt.fail("timeout", str(error))
@@ -225,7 +159,7 @@ class HostPruner:
             return attempt.fail("invalid_response", problem)
         pruned, more = write(selection, prune_id)
         # Without markers, the caller needs the numbers of the kept lines, from 0.
-        kept = None if markers else [number - 1 for number in selection.kept()]
+        kept = None if request.markers else [number - 1 for number in selection.kept()]
         # What stands behind the last newline is no line.
         lines = selection.total_lines - text.endswith("\n")
         left_out = f"{selection.dropped_lines:,} of {lines:,} lines left out"
@@ -270,10 +204,10 @@ class _Attempt:
     engine (None) is logged at DEBUG, as the steps of a call are.
     """
 
-    def __init__(self, text: str, *, tool: str, call_id: str, url: str | None = None) -> None:
+    def __init__(self, request: FocusRequest, text: str, *, url: str | None = None) -> None:
         self._text = text
-        self._tool = tool
-        self._call_id = call_id
+        self._tool = request.tool
+        self._call_id = request.call_id
         self._raw_bytes = _size(text)
         self._level = logging.DEBUG if url is None else logging.INFO
         self._log(

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import orjson
 
 import tools.pruning.engine
 from mcp_agent.process.logs import event
-from tools.pruning.engine import DroppedBlock, GaveUp, Selection, SourceType
+from tools.pruning.engine import DroppedBlock, GaveUp, Selection, SelectionRequest
 
 log = logging.getLogger(__name__)
 
@@ -110,31 +111,11 @@ class Worker:
         self._channel = channel
         self._until = time.monotonic() + _START_S
 
-    def ask(
-        self,
-        text: str,
-        question: str,
-        *,
-        source_type: SourceType | None,
-        is_output: bool = False,
-        collapses: bool = False,
-        max_prune_ratio: float | None,
-        min_keep_lines: int,
-        timeout_s: float,
-    ) -> None:
+    def ask(self, text: str, request: SelectionRequest) -> None:
         """Send a request; `answer` receives the selection."""
-        request = {
-            "question": question,
-            "source_type": source_type,
-            "is_output": is_output,
-            "collapses": collapses,
-            "max_prune_ratio": max_prune_ratio,
-            "min_keep_lines": min_keep_lines,
-            "timeout_s": timeout_s,
-        }
         self.is_free = False
-        self._until = time.monotonic() + timeout_s + _LATE_S
-        head, body = orjson.dumps(request), text.encode("utf-8", "surrogatepass")
+        self._until = time.monotonic() + request.timeout_s + _LATE_S
+        head, body = msgspec.json.encode(request), text.encode("utf-8", "surrogatepass")
         lengths = len(head).to_bytes(_LENGTH_BYTES, "big"), len(body).to_bytes(_LENGTH_BYTES, "big")
         try:
             self._wait_at_most()
@@ -144,7 +125,7 @@ class Worker:
             raise _worker_error(error) from error
 
     def answer(self) -> Selection:
-        """Receive the selection. Raises GaveUp `timeout_s` after `ask`, or RuntimeError on a failure."""
+        """Receive the selection. Raises GaveUp after the `timeout_s` of the request, or RuntimeError on a failure."""
         try:
             answer = orjson.loads(self.receive())
         except (OSError, EOFError) as error:

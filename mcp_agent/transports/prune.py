@@ -17,7 +17,7 @@ from tools.context import Pruner
 from tools.kit.errors import InvalidParams, ToolDisabled
 from tools.kit.llm_tokens import estimate_roughly
 from tools.kit.params import Field, Parameters
-from tools.pruning.engine import GaveUp, Selection, SourceType
+from tools.pruning.engine import GaveUp, Selection, SelectionRequest, SourceType
 
 _TIMEOUT_S = 10.0
 
@@ -68,15 +68,15 @@ class Prune:
         if len(code) > self._pruner.max_input_chars:
             return await asyncio.to_thread(_service_answer, code, None, "input_too_large")
         try:
-            selection = await self._pruner.select(
-                code,
-                query,
+            request = SelectionRequest(
+                question=query,
                 source_type=source_type,
                 max_prune_ratio=max_prune_ratio,
                 min_keep_lines=min_keep_lines,
                 timeout_s=_TIMEOUT_S,
                 collapses=True,
             )
+            selection = await self._pruner.select(code, request)
         except GaveUp:
             return await asyncio.to_thread(_service_answer, code, None, "timeout")
         except RuntimeError as error:

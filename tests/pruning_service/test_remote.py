@@ -18,6 +18,7 @@ from tests.support.daemon import running
 from tests.support.pruner_stdio import reader
 from tests.support.pruning_service import Service, service
 from tests.support.waiting import eventually
+from tools.context import FocusRequest
 from tools.kit.results import Focused
 
 TEXT = "\n".join(f"line {n} of the text" for n in range(60))
@@ -40,7 +41,7 @@ def _pruner(url: str | None, folder: Path, timeout_s: float = 5.0) -> HostPruner
 
 
 async def _focused(pruner: HostPruner, text: str = TEXT, question: str | None = "  which line?  ") -> Focused:
-    return await pruner.focus(text, question, tool="read", call_id="c", owner="o")
+    return await pruner.focus(FocusRequest(text=text, question=question, tool="read", call_id="c", owner="o"))
 
 
 @pytest.mark.parametrize("behaviour", ["first half", "field content", "field text", "chunked"])
@@ -189,9 +190,15 @@ async def test_the_daemon_leaves_an_answer_aside_that_is_not_shorter_and_counts_
 async def test_lines_that_cannot_be_of_the_text_are_a_failure_like_any_other(remote: Service, tmp_path: Path) -> None:
     pruner = _pruner(remote.url, tmp_path)
     for _ in range(3):
-        seen = await pruner.focus(
-            TEXT, "which line?", tool="grep", call_id="c", owner="o", is_line=lambda line: line.endswith("the page")
+        request = FocusRequest(
+            text=TEXT,
+            question="which line?",
+            tool="grep",
+            call_id="c",
+            owner="o",
+            is_line=lambda line: line.endswith("the page"),
         )
+        seen = await pruner.focus(request)
         assert (seen.text, seen.pruning.applied) == (TEXT, False)
         assert seen.pruning.error == {
             "code": "invalid_response",

@@ -8,22 +8,21 @@ import os
 import pytest
 
 from mcp_agent.pruning_service.worker_pool import WorkerPool
-from tools.pruning.engine import GaveUp, Selection
+from tools.pruning.engine import GaveUp, Selection, SelectionRequest
 
 CODE = "\n".join(f"def step_{n}(pool):\n    return pool.take({n})\n" for n in range(200))
+
+
+def _request(question: str, timeout_s: float = 10.0) -> SelectionRequest:
+    return SelectionRequest(
+        question=question, source_type="code", max_prune_ratio=0.55, min_keep_lines=40, timeout_s=timeout_s
+    )
 
 
 async def _selected(workers: WorkerPool, text: str = CODE, timeout_s: float = 10.0) -> Selection:
     def selected() -> Selection:
         with workers.borrow() as worker:
-            worker.ask(
-                text,
-                "what does step_42 take?",
-                source_type="code",
-                max_prune_ratio=0.55,
-                min_keep_lines=40,
-                timeout_s=timeout_s,
-            )
+            worker.ask(text, _request("what does step_42 take?", timeout_s))
             return worker.answer()
 
     return await workers.run(selected)
@@ -45,7 +44,7 @@ async def test_an_engine_that_dies_over_a_text_costs_one_answer() -> None:
         with workers.borrow() as worker:
             worker.process.kill()
             worker.process.wait()
-            worker.ask(CODE, "step_42", source_type=None, max_prune_ratio=0.5, min_keep_lines=1, timeout_s=10.0)
+            worker.ask(CODE, _request("step_42"))
             return worker.answer()
 
     workers = WorkerPool()

@@ -16,7 +16,7 @@ from tools.kit.llm_tokens import estimate_roughly
 from tools.kit.params import Field
 from tools.kit.results import Body, Result, quantity
 from tools.kit.spec import tool
-from tools.pruning.engine import GaveUp, Language, Selection, SourceType, render
+from tools.pruning.engine import GaveUp, Language, Selection, SelectionRequest, SourceType, render
 
 log = logging.getLogger(__name__)
 
@@ -95,15 +95,15 @@ async def _selection(
     if options.timeout_ms <= _NO_TIME_MS:
         return None, ["timeout"]
     try:
-        selection = await pruner.select(
-            text,
-            goal_hint,
+        request = SelectionRequest(
+            question=goal_hint,
             source_type=source_type,
             max_prune_ratio=options.max_prune_ratio,
             # No text has more lines than this, and nobody waits longer: numbers beyond are taken for these.
             min_keep_lines=min(options.min_keep_lines, _MOST_LINES),
             timeout_s=min(options.timeout_ms, _MOST_TIMEOUT_MS) / 1000,
         )
+        selection = await pruner.select(text, request)
     except GaveUp:
         return None, ["timeout"]
     except RuntimeError:

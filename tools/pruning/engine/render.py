@@ -46,6 +46,18 @@ class DroppedBlock(Struct, frozen=True):
         return self.end - self.start + 1
 
 
+class SelectionRequest(Struct, frozen=True, kw_only=True):
+    """What is asked of a text, with the arguments of `prune`, as it is sent to the process of the engine."""
+
+    question: str
+    source_type: SourceType | None
+    max_prune_ratio: float | None
+    min_keep_lines: int
+    is_output: bool = False
+    collapses: bool = False
+    timeout_s: float
+
+
 class Selection(Struct, frozen=True):
     """The blocks to drop, in order; at least one kept line is between two of them. Lines are of `text.split("\\n")`."""
 

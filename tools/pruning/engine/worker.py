@@ -8,7 +8,7 @@ messages: everything but the text as JSON, then the text. The process ends at th
 import sys
 import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 if __name__ == "__main__":
     # Started by its path, so that `tools` of the current project is not imported instead of ours.
@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 import msgspec
 
-from tools.pruning.engine import GaveUp, Selection, prune
+from tools.pruning.engine import GaveUp, Selection, SelectionRequest, prune
 
 LENGTH_BYTES = 8
 
@@ -27,13 +27,23 @@ def main() -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     write(sink, b"ready")
     while (request := read(source)) is not None and (text := read(source)) is not None:
-        write(sink, msgspec.json.encode(answer(text.decode("utf-8", "surrogatepass"), msgspec.json.decode(request))))
+        asked = msgspec.json.decode(request, type=SelectionRequest)
+        write(sink, msgspec.json.encode(answer(text.decode("utf-8", "surrogatepass"), asked)))
 
 
-def answer(text: str, request: dict[str, Any]) -> Selection | dict[str, str]:
-    ends = time.monotonic() + request.pop("timeout_s")
+def answer(text: str, request: SelectionRequest) -> Selection | dict[str, str]:
+    ends = time.monotonic() + request.timeout_s
     try:
-        return prune(text, **request, deadline=lambda: time.monotonic() > ends)
+        return prune(
+            text,
+            request.question,
+            source_type=request.source_type,
+            is_output=request.is_output,
+            collapses=request.collapses,
+            max_prune_ratio=request.max_prune_ratio,
+            min_keep_lines=request.min_keep_lines,
+            deadline=lambda: time.monotonic() > ends,
+        )
     except GaveUp as error:
         return {"gave_up": str(error)}
     except Exception as error:
