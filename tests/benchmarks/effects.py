@@ -36,12 +36,12 @@ def rows() -> list[Row]:
         for size in _SIZES
         for changes, (count, most_ms, commands) in _COMMANDS.items()
     ]
-    first = Goal(60.0, of="ours")
+    first, most_mb = Goal(52.0, of="ours"), Goal(60.0, of="ours")
     memory: Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]] = _memory
     return [
         *found,
         Row("effects-first-100k", "the first command waits", "a walk of the project", "ms", first, _first, 3),
-        Row("effects-memory", "the helper with 100k files, resident", "nothing", "MB", first, memory, 1),
+        Row("effects-memory", "the helper with 100k files, resident", "nothing", "MB", most_mb, memory, 1),
     ]
 
 

@@ -215,6 +215,7 @@ class ChangeTracker:
         self._denied_in_use = denied
         found = self._projects.get(root)
         if found is None:
+            until = asyncio.get_running_loop().time() + _FIRST_S
             self._start_helper()
             found = self._projects[root] = _Project(root, next(self._numbers))
             message = {
@@ -226,7 +227,7 @@ class ChangeTracker:
             }
             answer = self._send("begin", message)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST_S):
+                async with asyncio.timeout_at(until):
                     await asyncio.shield(answer)
         return found
 
