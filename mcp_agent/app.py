@@ -31,7 +31,7 @@ from mcp_agent.resources.resources import HostResources, Prompts, Resources, Ses
 from mcp_agent.resources.wrapped_resources import WrappedResources
 from mcp_agent.security import auth_tokens
 from mcp_agent.security.open_streams import OpenStreams
-from mcp_agent.settings import BUILT_IN, BadConfig, suggest
+from mcp_agent.settings import BUILT_IN, BadConfig
 from mcp_agent.storage.artifact_store import PRUNED_QUOTAS, ArtifactStore, Quotas
 from mcp_agent.storage.audit_log import AuditLog
 from mcp_agent.storage.refusals import Refusals
@@ -46,6 +46,7 @@ from tools.files.paths import OpenPaths
 from tools.journal.journal import Journal
 from tools.journal.journal_records import JournalLimits
 from tools.journal.protected import Protected
+from tools.kit.spelling import did_you_mean
 from tools.search.engine import find_engine
 from tools.sessions.crash_record import CrashRecord
 from tools.sessions.manager import SessionLimits, SessionManager
@@ -84,7 +85,7 @@ def compose_daemon(
     profiles = file.load_or_create()
     if config.profile is not None and config.profile not in profiles.by_id:
         # Said here and not by `pin_profile`: at the start it is the setting that is wrong, and not tools.json.
-        there = suggest(config.profile, list(profiles.by_id)) or f"; there are {', '.join(profiles.by_id)}"
+        there = did_you_mean(config.profile, list(profiles.by_id)) or f"; there are {', '.join(profiles.by_id)}"
         raise BadConfig(f"--profile {config.profile}: there is no such profile{there}")
     profiles = pin_profile(profiles, config.profile)
     record = CrashRecord(config.state_dir / "sessions")

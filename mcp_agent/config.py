@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcp_agent.settings import DAEMON_SETTINGS, PREFIX, SETTINGS, BadConfig, Setting, suggest
+from mcp_agent.settings import DAEMON_SETTINGS, PREFIX, SETTINGS, BadConfig, Setting
 from tools.files import disk
+from tools.kit.spelling import did_you_mean
 from tools.pruning.engine import Language
 
 APP = "mcp-agent"
@@ -224,7 +225,7 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
     environment = os.environ if environment is None else environment
     known = [*(variable for setting in SETTINGS for variable in setting.variables), *_OTHER_VARIABLES]
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
-    return [f"there is no setting {name}{suggest(name, known)}" for name in unknown]
+    return [f"there is no setting {name}{did_you_mean(name, known)}" for name in unknown]
 
 
 def registry_path() -> Path:
@@ -290,7 +291,7 @@ def _config_file() -> tuple[dict[str, Any], Path]:
         raise BadConfig(f"fleet.trust in {path}: {_UNSIGNED}")
     for key in file:
         if key not in known and key not in older:
-            hint = suggest(key, known) or f"; there are {', '.join(known)}"
+            hint = did_you_mean(key, known) or f"; there are {', '.join(known)}"
             raise BadConfig(f"{path}: there is no setting {key!r}{hint}")
     return file, path
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -401,9 +400,3 @@ SETTINGS = (
 )
 DAEMON_SETTINGS = tuple(setting for setting in SETTINGS if not setting.pruner_variable)
 PRUNER_SETTINGS = tuple(setting for setting in SETTINGS if setting.pruner_variable)
-
-
-def suggest(wrong: str, known: list[str]) -> str:
-    """A hint for a misspelt name, or nothing if no known name is like it."""
-    near = get_close_matches(wrong, known, n=1, cutoff=0.7)
-    return f" (did you mean {near[0]}?)" if near else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +20,7 @@ from registry.schema import Level, Report
 from registry.tools_json import MOST_KEYS, MOUNT, WRAP, read_mount, read_wrap
 from registry.user_error import UsageError
 from tools.kit.spec import Effect
+from tools.kit.spelling import nearest
 
 # The two kinds of machine that people set up most often, and the built-in profile of each.
 PRESETS: Mapping[str, str] = {"full-access": DEFAULT_PROFILE, "browser-only": "browser-only"}
@@ -415,8 +415,8 @@ def _place(target: str, profile: Profile, catalog: Catalog) -> tuple[str, str | 
         # A tool of a server that is not connected now.
         if target in switches.tools:
             return category, target
-    near = get_close_matches(target, [*catalog.names, *catalog.categories], n=1)
-    hint = f"did you mean {near[0]}?" if near else None
+    near = nearest(target, [*catalog.names, *catalog.categories])
+    hint = f"did you mean {near}?" if near else None
     if target in EFFECTS:
         hint = f"--effect {target} is for every tool that can {target}"
     raise UnknownName(f"there is no category or tool {target[:100]!r}", hint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,6 +12,7 @@ from registry.profiles import Form, Profile, Profiles, empty_profile
 from tools.kit.errors import ToolDisabled
 from tools.kit.rules import NOTHING, Deny, merge
 from tools.kit.spec import Tool
+from tools.kit.spelling import nearest
 
 # How results are written. Compact wins over the form that a connection asks for.
 Shape = Form | Literal["compact"]
@@ -182,8 +182,8 @@ def _suggestion(name: str, visible: tuple[Tool, ...]) -> str | None:
             return tool.hints[asked]
         if asked == tool.name or asked in tool.known_as:
             return f"did you mean {tool.name}?"
-    near = get_close_matches(asked, [tool.name for tool in visible], n=1)
-    return f"did you mean {near[0]}?" if near else None
+    near = nearest(asked, [tool.name for tool in visible])
+    return f"did you mean {near}?" if near else None
 
 
 def _hint(tool: Tool, profile: Profile, switch: str, *, is_active: bool) -> str:

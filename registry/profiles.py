@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
@@ -21,6 +20,7 @@ from registry.user_error import UsageError
 from tools.kit.listed_commands import HARMLESS
 from tools.kit.rules import NOTHING, Deny, Rule
 from tools.kit.spec import Effect, Tool
+from tools.kit.spelling import nearest
 
 if TYPE_CHECKING:
     from registry.mounts import Mount
@@ -74,9 +74,9 @@ class UnknownName(UsageError):
     def among(cls, problem: str, name: str, known: Iterable[str]) -> Self:
         """`problem` says that there is none of that name; the hint is the one that may be meant, or all there are."""
         names = list(known)
-        near = get_close_matches(name, names, n=1)
+        near = nearest(name, names)
         there_are = f"there are {', '.join(names)}" if names else None
-        return cls(f"{problem} {name[:100]!r}", f"did you mean {near[0]}?" if near else there_are)
+        return cls(f"{problem} {name[:100]!r}", f"did you mean {near}?" if near else there_are)
 
 
 class Switches(Struct, frozen=True):

@@ -11,42 +11,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import SequenceMatcher, get_close_matches
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from registry.profiles import BadRegistry, Problem
+from tools.kit.spelling import did_you_mean, nearest
 
 _MOST_PROBLEMS = 100
-_MOST_LETTERS = 2
+# How like a key of ours another must be that is meant for it: all with one wrong letter are.
+_KEY_LIKENESS = 0.7
+# How like a switch must be: a tool of another version has a name that is not far from one of this version.
+SWITCH_LIKENESS = 0.8
 _SHOWN_CHARS = 60
 # What people write in place of `"enabled": false`.
 _OPPOSITES = frozenset({"disabled", "disable", "off"})
-_SEPARATORS = re.compile(r"[\s_.-]+")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Names:
-    """Names that a misspelt one is compared with, each with the number of letters that may differ."""
-
-    def __init__(self, names: Iterable[str], most: Callable[[str], int] = lambda _: _MOST_LETTERS) -> None:
-        self._known = [(name, plain := _plain(name), set(plain), most(name)) for name in names]
-
-    def nearest(self, word: str) -> str | None:
-        """The name that `word` is a misspelling of. Case and separators do not count."""
-        plain = _plain(word)
-        length, letters = len(plain), set(plain)
-        found: tuple[int, str] | None = None
-        for name, other, others, most in self._known:
-            # The length and the letters rule most names out at once.
-            if abs(length - len(other)) > most or len(letters ^ others) > 2 * most:
-                continue
-            distance = _letters_apart(other, plain)
-            if distance <= most and (found is None or distance < found[0]):
-                found = distance, name
-        return None if found is None else found[1]
 
 
 class Report:
@@ -56,7 +36,7 @@ class Report:
         """`levels` says where each key of the file belongs."""
         self.origin = origin
         self.levels = levels
-        self.guarding = Names(key for key in levels if levels[key].keys[key].guards and len(key) > 4)
+        self.guarding = [key for key in levels if levels[key].keys[key].guards and len(key) > 4]
         self.known_as = {word: key for key in levels for word in levels[key].keys[key].known_as}
         self.found: list[Problem] = []
         self._counts = Counter[bool]()
@@ -103,6 +83,9 @@ class Level:
     def __init__(self, name: str, place: str, keys: Mapping[str, KeyRule], *, is_strict: bool = False) -> None:
         self.name, self.place, self.keys, self._is_strict = name, place, keys, is_strict
         self._required = [key for key, each in keys.items() if each.is_required]
+        self._known_as = {word: key for key, each in keys.items() for word in each.known_as}
+        # Two letters are near to every short word.
+        self._compared = [key for key in keys if len(key) > 2]
 
     def __call__(self, value: Any, pointer: str, report: Report) -> dict[str, Any] | None:
         """The values of the keys that are there. None if a required one is not, and for null."""
@@ -135,12 +118,12 @@ class Level:
                 report.problem(at, message, is_warning=not meant.keys[key].guards)
             elif "enabled" in self.keys and key.lower() in _OPPOSITES:
                 report.problem(at, f'there is no key {key} (write "enabled": false)')
-            elif here := here or self._names.nearest(key):
+            elif here := here or _meant(key, self._compared):
                 message = f"there is no key {_cut(key)} here (did you mean {here}?)"
                 report.problem(at, message, is_warning=not (self._is_strict or self.keys[here].guards))
             elif self._is_strict:
                 report.problem(at, f"there is no key {_cut(key)} here; there are {', '.join(self.keys)}")
-            elif elsewhere := report.known_as.get(key) or report.guarding.nearest(key):
+            elif elsewhere := report.known_as.get(key) or _meant(key, report.guarding):
                 place = report.levels[elsewhere].place
                 report.problem(at, f"there is no key {_cut(key)} (did you mean {elsewhere}, {place}?)")
 
@@ -154,19 +137,6 @@ class Level:
             below = getattr(key.kind, "level", key.kind)
             if isinstance(below, Level) and below.place:
                 yield from below._levels()
-
-    @cached_property
-    def _known_as(self) -> Mapping[str, str]:
-        return {word: name for name, key in self.keys.items() for word in key.known_as}
-
-    @cached_property
-    def _names(self) -> Names:
-        # Kept, because a file may have thousands of unknown keys, and this takes up to 60 µs.
-        # A short name is near to every short word: fewer letters may differ, unless something could stay on.
-        def most(name: str) -> int:
-            return _MOST_LETTERS if len(name) > 4 or (self.keys[name].guards and len(name) > 3) else len(name) // 3
-
-        return Names(self.keys, most)
 
 
 class ArrayOf:
@@ -246,7 +216,7 @@ def one_of(*options: str) -> ReadValue:
     def read(value: Any, pointer: str, report: Report) -> str | None:
         if value is None or value in options:
             return None if value is None else str(value)
-        near = suggestion(value, options) if isinstance(value, str) else ""
+        near = did_you_mean(value, options) if isinstance(value, str) else ""
         report.problem(pointer, f"must be one of {', '.join(options)}, not {short_json(value)}{near}")
         return None
 
@@ -277,9 +247,9 @@ def by_name(kind: ReadValue, fits: Callable[[str], bool] = lambda _: True, probl
     return read
 
 
-def suggestion(wrong: str, known: Iterable[str]) -> str:
-    near = get_close_matches(wrong, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+def _meant(key: str, keys: Iterable[str]) -> str | None:
+    """The key of ours that the owner's is a misspelling of."""
+    return nearest(key, keys, _KEY_LIKENESS) if len(key) > 3 else nearest(key, keys)
 
 
 def short_json(value: Any) -> str:
@@ -290,19 +260,6 @@ def short_json(value: Any) -> str:
 def escape(key: str) -> str:
     """A key as a part of a JSON pointer."""
     return _cut(key).replace("~", "~0").replace("/", "~1")
-
-
-def _letters_apart(one: str, other: str) -> int:
-    """How many letters must be added, taken away or replaced. The same letters in another order are one step."""
-    if len(one) == len(other) and sorted(one) == sorted(other):
-        return int(one != other)
-    steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in steps if tag != "equal")
-
-
-def _plain(word: str) -> str:
-    word = word.lower()
-    return word if word.isalnum() else _SEPARATORS.sub("", word)
 
 
 def _cut(text: str) -> str:

@@ -35,6 +35,7 @@ from registry.profiles import (
 from registry.schema import (
     BOOLEAN,
     FILLED_TEXT,
+    SWITCH_LIKENESS,
     TEXT,
     TEXTS,
     TOOL_NAME,
@@ -42,7 +43,6 @@ from registry.schema import (
     ArrayOf,
     KeyRule,
     Level,
-    Names,
     Report,
     by_name,
     checked,
@@ -50,8 +50,8 @@ from registry.schema import (
     one_of,
     one_or_more,
     seconds,
-    suggestion,
 )
+from tools.kit.spelling import did_you_mean, nearest
 
 # Imported when there is one in the file.
 if TYPE_CHECKING:
@@ -341,7 +341,6 @@ class _Reader:
     def __init__(self, catalog: Catalog, report: Report) -> None:
         self._catalog = catalog
         self._report = report
-        self._tool_names = Names(catalog.names)
         # Every wrapped program, by its id and by the names of its tools, and every mounted server, by its category.
         self._wraps: dict[str, Wrap] = {}
         self._wrapped: dict[str, Wrap] = {}
@@ -368,7 +367,7 @@ class _Reader:
             by_id[entry["id"]] = self._profile(entry, pointer)
         active = values.get("activeProfile", DEFAULT_PROFILE)
         if active not in by_id:
-            self._report.problem("/activeProfile", f"there is no profile {active!r}{suggestion(active, by_id)}")
+            self._report.problem("/activeProfile", f"there is no profile {active!r}{did_you_mean(active, by_id)}")
         self._report.raise_problems()
         wraps, warnings = tuple(self._wraps.values()), tuple(self._report.found)
         return Profiles(active, MappingProxyType(by_id), warnings, wraps, MappingProxyType(self._mounted), digest)
@@ -417,7 +416,7 @@ class _Reader:
                     self._check_tool(tool["id"], category_id, f"{pointer}/tools/{index}/id")
         elif category_id not in self._added:
             # Misspelt, its tools would stay on. Any other may be of a server that is mounted later.
-            near = Names(self._catalog.categories).nearest(category_id)
+            near = nearest(category_id, self._catalog.categories, SWITCH_LIKENESS)
             if near is not None:
                 self._report.problem(f"{pointer}/id", f"no category named {category_id} (did you mean {near}?)")
         for wrap in category.get("wrap", ()):
@@ -452,7 +451,7 @@ class _Reader:
         if tool is not None:
             if (tool.name, tool.category) != (name, category):
                 self._report.problem(pointer, f"{name} is a tool of {tool.category}, not of {category}")
-        elif near := self._tool_names.nearest(name):
+        elif near := nearest(name, self._catalog.names, SWITCH_LIKENESS):
             self._report.problem(pointer, f"no tool named {name} (did you mean {near}?)")
         else:
             self._report.warn(pointer, f"no tool named {name[:100]}; the switch has no effect")

@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from mcp_agent.process.printing import print_json
-from mcp_agent.settings import DAEMON_SETTINGS, Setting, suggest
+from mcp_agent.settings import DAEMON_SETTINGS, Setting
 from registry.user_error import UsageError
+from tools.kit.spelling import did_you_mean
 
 PROGRAM = "mcp-agent"
 # Which settings a command uses.
@@ -153,7 +154,7 @@ class Parser(argparse.ArgumentParser):
         known = [name for action in self._actions for name in action.option_strings]
         for flag in flags:
             if not any(name.startswith(flag) for name in known):
-                raise UsageError(f"there is no flag {flag} in {self.prog}{suggest(flag, known) or self._where}")
+                raise UsageError(f"there is no flag {flag} in {self.prog}{did_you_mean(flag, known) or self._where}")
         _, left = self.parse_known_args(words, namespace)
         if left:
             raise UsageError(f"{self.prog} does not take {left[0]!r}{self._where}")

@@ -13,8 +13,8 @@ from mcp_agent import __version__
 from mcp_agent.cli.declaration import PROGRAM, Command
 from mcp_agent.cli.old_spellings import current_spelling
 from mcp_agent.process.printing import plain_output
-from mcp_agent.settings import suggest
 from registry.user_error import UsageError, UserError
+from tools.kit.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from registry.catalog import Catalog
@@ -160,7 +160,7 @@ def every_command() -> Iterator[Command]:
 
 
 def _meant(wrong: str, known: list[str]) -> str:
-    return suggest(wrong, known) or f"; there are {', '.join(known)}"
+    return did_you_mean(wrong, known) or f"; there are {', '.join(known)}"
 
 
 def _help() -> str:

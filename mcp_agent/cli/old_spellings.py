@@ -6,7 +6,7 @@ import argparse
 import shutil
 from collections.abc import Sequence
 
-from mcp_agent.settings import suggest
+from tools.kit.spelling import did_you_mean
 
 _RENAMED = {
     ("unmount",): ("mount", "remove"),
@@ -36,7 +36,7 @@ def current_spelling(words: Sequence[str], *, is_followed: bool) -> tuple[list[s
         return _token_create(rest[1:]), _note("token create --name NAME", "token create NAME")
     if first not in _ACTIONS or (rest and rest[0] in (*_ACTIONS[first], "-h", "--help")):
         return [first, *rest], ""
-    if len(rest) == 1 and not is_followed and shutil.which(rest[0]) is None and suggest(rest[0], _ACTIONS[first]):
+    if len(rest) == 1 and not is_followed and shutil.which(rest[0]) is None and did_you_mean(rest[0], _ACTIONS[first]):
         # A slip in an action, and no name: the command line says which one may be meant.
         return [first, *rest], ""
     if first == "mount":

@@ -20,10 +20,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mcp_agent.security.state_folder import mode_if_exposed
-from mcp_agent.settings import suggest
 from registry.profiles import Form
 from registry.user_error import UsageError, UserError
 from tools.files import disk
+from tools.kit.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from mcp_agent.security.grants import Grants
@@ -332,7 +332,7 @@ def find(known: list[_Named], name: str) -> _Named:
         if client.name == name:
             return client
     names = [client.name for client in known]
-    hint = suggest(name, names) or f"; there are: {', '.join(names) or 'none'}"
+    hint = did_you_mean(name, names) or f"; there are: {', '.join(names) or 'none'}"
     raise BadToken(f"there is no token {name!r}{hint}")
 
 

@@ -209,10 +209,11 @@ def test_an_active_profile_is_named_by_a_text(active: Any) -> None:
     assert _problems({"activeProfile": active}) == [("/activeProfile", expected)]
 
 
-def test_a_tool_that_nothing_is_like_is_a_warning_and_survived() -> None:
-    profiles = _read(profile("default", switched(teleport=False)))
+@pytest.mark.parametrize("name", ["teleport", "fs_read_range"])
+def test_a_tool_that_nothing_is_like_is_a_warning_and_survived(name: str) -> None:
+    profiles = _read(profile("default", {"id": "filesystem", "tools": [{"id": name, "enabled": False}]}))
     assert [str(warning) for warning in profiles.warnings] == [
-        "/profiles/0/categories/0/tools/0/id: no tool named teleport; the switch has no effect"
+        f"/profiles/0/categories/0/tools/0/id: no tool named {name}; the switch has no effect"
     ]
     assert _allowed(profiles) == ALL
 

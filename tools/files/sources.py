@@ -8,7 +8,6 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +17,14 @@ from tools.files import disk
 from tools.files.exact import open_exact
 from tools.files.paths import OpenPaths, to_wire
 from tools.kit.errors import Denied, IsSpecial, NotADirectory, NotAFile, NotFound, from_os_error, replaced_meanwhile
+from tools.kit.spelling import nearest
 
 _ARTIFACT = "ax://"
 _UNDO = "undo://"
 # So a miss costs little, however full the folder is.
 _ALIKE_ENTRIES = 500
+# A file of another name is seldom meant.
+_LIKENESS = 0.8
 
 
 class Source(Struct, frozen=True):
@@ -149,11 +151,11 @@ def _similar_name(paths: OpenPaths, missing: Path) -> Path | None:
     """What is in the same folder under nearly the same name, of its first entries, and open to the caller."""
     try:
         with os.scandir(missing.parent) as found:
-            names = {child.name.casefold(): child.name for child in itertools.islice(found, _ALIKE_ENTRIES)}
+            names = [child.name for child in itertools.islice(found, _ALIKE_ENTRIES)]
     except OSError:
         return None
-    for name in get_close_matches(missing.name.casefold(), names, n=1, cutoff=0.8):
-        alike = missing.with_name(names[name])
+    if (near := nearest(missing.name, names, _LIKENESS)) is not None:
+        alike = missing.with_name(near)
         with contextlib.suppress(Denied):
             paths.check(alike)
             return alike

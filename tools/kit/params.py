@@ -13,13 +13,13 @@ import math
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct
 
 from tools.kit.errors import InvalidParams
+from tools.kit.spelling import nearest
 
 # What other programs call the argument for a command, for the folder to run it in, and for a file or folder.
 COMMAND_ALIASES = ("cmd", "command_line", "script")
@@ -230,7 +230,7 @@ class Parameters:
     def _advice_on_unknown(self, name: str, *, guesses: bool) -> str:
         near = self.aliases.get(name)
         if near is None and guesses:
-            near = next(iter(get_close_matches(name[:60], self.public.by_name, n=1)), None)
+            near = nearest(name, self.public.by_name)
         known = f"did you mean {near}?" if near else f"it takes {', '.join(self.public.by_name) or 'no arguments'}"
         return f"there is no argument {name[:60]!r} ({known})"
 

@@ -22,10 +22,10 @@ from mcp_agent.cli.commands.token import put_into_force
 from mcp_agent.cli.declaration import DRY_RUN, TOKENS, YES, CommandReply, argument, ask_which, command
 from mcp_agent.config import Config
 from mcp_agent.security.state_folder import mode_if_exposed
-from mcp_agent.settings import suggest
 from registry.gate import Access, Gate
 from registry.user_error import UsageError, UserError
 from tools.files import disk
+from tools.kit.spelling import did_you_mean
 
 # What was done for one client, for `--json`.
 ClientFacts = dict[str, str]
@@ -376,5 +376,7 @@ def _find(name: str) -> Client:
     client = find_client(name)
     if client is None:
         names = client_names()
-        raise UsageError(f"there is no client {name!r}{suggest(name, names) or '; there are: ' + ', '.join(names)}")
+        raise UsageError(
+            f"there is no client {name!r}{did_you_mean(name, names) or '; there are: ' + ', '.join(names)}"
+        )
     return client

@@ -21,9 +21,9 @@ from mcp_agent.cli.commands.wrap_program import absolute_program, parse_pair
 from mcp_agent.cli.declaration import CommandReply, argument, command
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import progress
-from mcp_agent.settings import suggest
 from registry.user_error import UsageError, UserError
 from tools.files import disk
+from tools.kit.spelling import did_you_mean
 
 _FLAGS = (
     argument("--url", metavar="URL", help="a server that is reached over Streamable HTTP"),
@@ -124,7 +124,7 @@ def take_over(options: Namespace) -> CommandReply:
     known = [server.name for server in servers]
     for name in options.names:
         if name not in known:
-            there = suggest(name, known) or f"; it has {', '.join(known)}"
+            there = did_you_mean(name, known) or f"; it has {', '.join(known)}"
             raise UsageError(f"{path} has no server {name!r}{there}")
     mounted: list[str] = []
     left_out: dict[str, str] = {}

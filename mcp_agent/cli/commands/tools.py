@@ -14,13 +14,13 @@ from mcp_agent.cli.declaration import COMMON, CommandReply, argument, command
 from mcp_agent.cli.tables import Cell, Row, argument_default, argument_type, print_table
 from mcp_agent.config import Config, load
 from mcp_agent.process.printing import one_line
-from mcp_agent.settings import suggest
 from registry.catalog import discover
 from registry.gate import Access, Gate
 from registry.profiles import BadRegistry
 from registry.tools_json_file import RegistryFile
 from registry.user_error import UsageError
 from tools.kit.spec import Tool
+from tools.kit.spelling import did_you_mean
 
 
 @command(
@@ -51,7 +51,7 @@ def tools(options: Namespace) -> CommandReply:
     if options.tool is not None:
         tool = catalog.by_name.get(options.tool)
         if tool is None:
-            raise UsageError(f"there is no tool {options.tool!r}{suggest(options.tool, list(catalog.names))}")
+            raise UsageError(f"there is no tool {options.tool!r}{did_you_mean(options.tool, list(catalog.names))}")
         _print_tool(tool, profile, is_visible=tool in visible)
         return CommandReply(tool_entry(tool))
     print(f"profile {profile}: {len(visible)} tools (tokens are an estimate)")
@@ -82,7 +82,7 @@ def _tools_of_boxes(config: Config, gateway: daemon_client.RunningDaemon | None,
     entries = gateway.ask("POST", "/rpc", message)["result"]["tools"]
     names = [entry["name"] for entry in entries]
     if name is not None and name not in names:
-        raise UsageError(f"there is no tool {name!r}{suggest(name, names)}")
+        raise UsageError(f"there is no tool {name!r}{did_you_mean(name, names)}")
     shown = [entry for entry in entries if name in (None, entry["name"])]
     print_table([[Cell(each["name"], "cyan"), " ".join(each["description"].split())] for each in shown], "no tools")
     return CommandReply({"tools": shown})
