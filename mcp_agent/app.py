@@ -292,5 +292,6 @@ def pruner_of(config: Config, store: ArtifactStore, *, is_literal: bool = False)
         max_input_chars=config.pruner_max_input_chars,
         # Its contract has French ones.
         markers="fr" if is_literal else config.markers,
-        is_literal=is_literal,
+        prunes_failures=not is_literal,
+        must_shorten=not is_literal,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -35,14 +35,13 @@ async def focus(
     keep: float | None,
     tool: Tool,
     context: ToolContext,
-    *,
-    is_literal: bool = False,
-    room_bytes: int | None = None,
+    adapt: Callable[[FocusRequest], FocusRequest],
+    room_bytes: int | None,
 ) -> tuple[Result, PruningMetadata | None]:
     """`result` with what the question needs of its body, and what the pruner did; all of it if there is no pruner.
 
-    With `is_literal` the contract of the pruning tools holds: it knows of one text, and keeps every error. A text that
-    is larger than `room_bytes` is pruned further: the question tells better than its middle what to leave out.
+    With `adapt` the tool's contract changes what a pruner is asked for. A text that is larger than `room_bytes` is
+    pruned further: the question tells better than its middle what to leave out.
     """
     pruner = context.pruner
     if pruner is None:
@@ -50,7 +49,6 @@ async def focus(
     body = result.body
     value = (getattr(result, body.field) if body.field else "") or ""
     text, lines = _body_text(result, value)
-    more = "" if is_literal or not body.more_field else getattr(result, body.more_field)
     if question is not None and pruner.is_on and text and not (result.facts.succeeded or pruner.prunes_failures):
         return result, PruningMetadata.of_skip("disabled_or_unconfigured", _size(text), "command_failed")
     known = None if lines is None else dict(zip(lines, value, strict=True))
@@ -66,11 +64,11 @@ async def focus(
         # What executes answers with what was printed; a list is none of that.
         is_output=tool.effect == "execute" and lines is None,
         keep=keep,
-        more=more,
-        collapses=not is_literal,
+        more=getattr(result, body.more_field) if body.more_field else "",
         room_bytes=room_bytes if lines is None else None,
         is_line=None if known is None else lambda line: line in known or parse(line) is not None,
     )
+    request = adapt(request)
     focused = await pruner.focus(request)
     if not focused.pruning.applied:
         return result, focused.pruning
@@ -81,7 +79,7 @@ async def focus(
         # A service sends lines back; one that it has changed is taken as it is.
         shown = [entry for line in focused.text.split("\n") if (entry := known.get(line) or parse(line)) is not None]
     changed: Result = replace(result, **{body.field: shown})
-    if more:
+    if request.more:
         changed = replace(changed, **{body.more_field: focused.more})
     return changed, focused.pruning
 

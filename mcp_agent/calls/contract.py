@@ -4,8 +4,8 @@ The tools themselves know nothing of it. Here, at the edge, their answers are tr
 
 - On every wire a failure of `read`, `bash` or `grep` has a code in lower case and says what was pruned.
 - To the letter, in `mcp-pruner` and on /rpc, arguments are taken as they are sent; those that do not fit, and ranges
-  that cannot be recovered, are JSON-RPC errors; a command with another exit code than 0 is a failure; and a result that
-  the client puts in the place of its text is never cut.
+  that cannot be recovered, are JSON-RPC errors; a command with another exit code than 0 is a failure; a pruner keeps
+  every error and knows of no room; and a result that the client puts in the place of its text is never cut.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcp_agent.calls.call import Caller, Refusal
+from tools.context import FocusRequest
 from tools.kit.errors import InvalidParams, ToolError
 from tools.kit.results import Result
 from tools.kit.spec import Tool
@@ -116,34 +118,41 @@ class Refused(Exception):
 
 
 class Contract(Struct, frozen=True):
-    """The contract of one call. With `is_literal` it holds to the letter."""
+    """The contract of one call. This is that of most tools: nothing is translated."""
 
     tool: Tool
-    is_literal: bool
-    # Whether the profile keeps answers short.
-    is_short: bool
-    # Whether the client replaces the text that it sent with the result.
-    is_never_cut: bool
     # Whether the arguments that models write from habit are taken.
     takes_habits: bool
+    # Whether the client replaces the text that it sent with the result.
+    is_never_cut: bool = False
 
     def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """The arguments for the function, and notes on what was taken for what. Raises InvalidParams, Refused."""
-        if not self.is_literal:
-            return self.tool.parse_tolerantly(arguments, habits=self.takes_habits)
-        try:
-            return self.tool.parse(arguments), []
-        except InvalidParams as error:
-            raise self._bad_arguments(error) from error
+        return self.tool.parse_tolerantly(arguments, habits=self.takes_habits)
 
     def is_failure(self, result: Result) -> bool:
         """Whether a result is that of a command that failed."""
-        if not isinstance(result, BashOutput) or result.running:
-            return False
-        return result.timed_out or (self.is_literal and bool(result.exit_code))
+        return False
 
     def check(self, result: Result, arguments: Mapping[str, Any]) -> None:
         """Raise ContractError for a command that failed."""
+
+    def error(self, error: ToolError, arguments: Mapping[str, Any]) -> ToolError | Refused:
+        """What the call is answered with in the place of an error of the tool."""
+        return error
+
+    def focus_request(self, request: FocusRequest) -> FocusRequest:
+        """What a pruner is asked for."""
+        return request
+
+
+class PruningContract(Contract, frozen=True):
+    """That of the six tools on every wire."""
+
+    def is_failure(self, result: Result) -> bool:
+        return isinstance(result, BashOutput) and not result.running and result.timed_out
+
+    def check(self, result: Result, arguments: Mapping[str, Any]) -> None:
         if not isinstance(result, BashOutput) or not self.is_failure(result):
             return
         fields = {"tool": self.tool.name, "stdout": result.stdout, "stderr": result.stderr}
@@ -155,13 +164,6 @@ class Contract(Struct, frozen=True):
         raise ContractError("nonzero_exit", message, fields=fields, exit_code=result.exit_code)
 
     def error(self, error: ToolError, arguments: Mapping[str, Any]) -> ToolError | Refused:
-        """What the call is answered with in the place of an error of the tool."""
-        if self.is_literal and isinstance(error, InvalidParams):
-            return self._bad_arguments(error)
-        if self.is_literal and self.tool.name == "recover_text" and error.code in _RECOVERY:
-            number, name = _RECOVERY[error.code]
-            hint = {} if error.hint is None else {"hint": error.hint}
-            return Refused(number, name, {"code": name, **error.fields, **hint})
         code = _READING.get(self.tool.name, {}).get(error.code)
         if code is None:
             return error
@@ -174,6 +176,35 @@ class Contract(Struct, frozen=True):
             rule=error.rule,
         )
 
+
+class LiteralContract(PruningContract, frozen=True):
+    """That of the six tools where it holds to the letter."""
+
+    # Whether the profile keeps answers short.
+    is_short: bool = False
+
+    def parse(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        try:
+            return self.tool.parse(arguments), []
+        except InvalidParams as error:
+            raise self._bad_arguments(error) from error
+
+    def is_failure(self, result: Result) -> bool:
+        return isinstance(result, BashOutput) and not result.running and (result.timed_out or bool(result.exit_code))
+
+    def error(self, error: ToolError, arguments: Mapping[str, Any]) -> ToolError | Refused:
+        if isinstance(error, InvalidParams):
+            return self._bad_arguments(error)
+        if self.tool.name == "recover_text" and error.code in _RECOVERY:
+            number, name = _RECOVERY[error.code]
+            hint = {} if error.hint is None else {"hint": error.hint}
+            return Refused(number, name, {"code": name, **error.fields, **hint})
+        return super().error(error, arguments)
+
+    def focus_request(self, request: FocusRequest) -> FocusRequest:
+        """It knows of one text, keeps every error, and no room."""
+        return replace(request, more="", collapses=False, room_bytes=None)
+
     def _bad_arguments(self, error: InvalidParams) -> Refused:
         data = issues_data("tools/call", self.tool.name, error.issues)
         if self.is_short and (left_out := len(error.issues) - _fitting(error.issues, _ISSUES_BYTES)):
@@ -181,12 +212,14 @@ class Contract(Struct, frozen=True):
         return Refused(INVALID_PARAMS, "Invalid params", data, error.message)
 
 
-def contract_of(tool: Tool, caller: Caller, *, is_literal: bool, is_short: bool) -> Contract | None:
-    """The contract of a call; None for a tool that has none. On /rpc it always holds to the letter."""
+def contract_of(tool: Tool, caller: Caller, *, is_literal: bool, is_short: bool) -> Contract:
+    """The contract of a call. On /rpc that of the six tools always holds to the letter."""
     if tool.name not in _NAMES or tool.category != "pruning" or tool.given_schema is not None:
-        return None
+        return Contract(tool, caller.is_on_mcp)
     is_on_rpc = caller.transport == "rpc"
-    return Contract(tool, is_literal or is_on_rpc, is_short, is_on_rpc and tool.name in _NEVER_CUT, caller.is_on_mcp)
+    if not is_literal and not is_on_rpc:
+        return PruningContract(tool, caller.is_on_mcp)
+    return LiteralContract(tool, caller.is_on_mcp, is_on_rpc and tool.name in _NEVER_CUT, is_short)
 
 
 def issues_data(method: str, tool: str | None, issues: Sequence[Mapping[str, str]]) -> dict[str, Any]:

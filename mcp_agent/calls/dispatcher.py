@@ -147,8 +147,7 @@ class Dispatcher:
         context = self._context.for_call(call, grant, paths)
         is_short = grant.form == "compact"
         contract = contract_of(tool, call.caller, is_literal=self._context.is_literal, is_short=is_short)
-        is_never_cut = contract is not None and contract.is_never_cut
-        budget = self._answers.budget(call, tool, grant.form, is_never_cut=is_never_cut)
+        budget = self._answers.budget(call, tool, grant.form, is_never_cut=contract.is_never_cut)
         arguments: dict[str, Any] = {}
         question: str | None = None
         remarks = Remarks(news)
@@ -162,10 +161,7 @@ class Dispatcher:
                 again = given.get(AGAIN) in (True, "true") and AGAIN not in tool.parameters.by_name
                 given = {name: value for name, value in given.items() if name != AGAIN} if again else given
                 asked = self._shown_texts.begin(call.caller.origin, tool, given, again=again)
-            if contract is None:
-                arguments, notes = tool.parse_tolerantly(given, habits=call.caller.is_on_mcp)
-            else:
-                arguments, notes = contract.parse(given)
+            arguments, notes = contract.parse(given)
             remarks = Remarks([*news, *notes])
             question, keep = (arguments.pop(FOCUS), arguments.pop(KEEP)) if tool.takes_focus else (None, None)
             if question is None and not budget.text.is_message:
@@ -180,23 +176,19 @@ class Dispatcher:
                 result = await self._run(tool, context, arguments, grant.deadline_s)
             else:
                 result = await self._run_if_approved(call, tool, grant, context, arguments)
-            if is_traced and not (contract is not None and contract.is_failure(result)):
+            if is_traced and not contract.is_failure(result):
                 took_ms = round((time.perf_counter() - started) * 1000, 1)
                 trace(logging.DEBUG, "tool.exec_ok", call, duration_ms=took_ms, bytes=body_bytes(result))
             if question is not None or tool.focus == "always":
-                is_literal = contract is not None and contract.is_literal
-                room = None if is_literal or budget.text.is_message else budget.text.below_header.most_bytes
-                result, pruning = await focus(
-                    result, question, keep, tool, context, is_literal=is_literal, room_bytes=room
-                )
+                room = None if budget.text.is_message else budget.text.below_header.most_bytes
+                result, pruning = await focus(result, question, keep, tool, context, contract.focus_request, room)
                 remarks = remarks._replace(pruning=pruning)
-            if contract is not None:
-                contract.check(result, arguments)
+            contract.check(result, arguments)
             if asked is not None and question is None:
                 return await self._answer_again(asked, result, remarks, budget)
             return Success(result, *await self._fit(ToolReply(result, remarks), budget), remarks=remarks)
         except ToolError as error:
-            problem = error if contract is None else contract.error(error, arguments)
+            problem = contract.error(error, arguments)
             if isinstance(problem, Refused):
                 return problem.refusal
             if isinstance(problem, ContractError) and remarks.pruning is None:

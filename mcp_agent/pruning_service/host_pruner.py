@@ -34,8 +34,8 @@ _FIRST_SHARE = 0.3
 class HostPruner:
     """Prunes for every tool of a process.
 
-    `url` decides how: a service, the built-in engine (None), or not at all (the empty string). `is_literal`: the
-    contract of the pruning tools holds to the letter, as in `mcp-pruner`.
+    `url` decides how: a service, the built-in engine (None), or not at all (the empty string). With `must_shorten` the
+    answer of a service is left aside that is not shorter than the text.
     """
 
     def __init__(
@@ -46,13 +46,14 @@ class HostPruner:
         timeout_s: float,
         max_input_chars: int,
         markers: Language = "en",
-        is_literal: bool = False,
+        prunes_failures: bool = True,
+        must_shorten: bool = True,
     ) -> None:
         self._store = store
         self._timeout_s = timeout_s
         self.is_on = url != ""
-        self._is_literal = is_literal
-        self.prunes_failures = not is_literal
+        self.prunes_failures = prunes_failures
+        self._must_shorten = must_shorten
         self.max_input_chars = max_input_chars
         self.language: Language = markers
         self.workers = WorkerPool()
@@ -108,7 +109,7 @@ class HostPruner:
             pruned = await remote.prune(text, question, request.is_line)
         except PrunerFailed as error:
             return attempt.fail(error.code, error.message)
-        if not self._is_literal and len(pruned) >= len(text):
+        if self._must_shorten and len(pruned) >= len(text):
             return attempt.keep_all("not_shorter")
         return attempt.succeed(pruned)
 
