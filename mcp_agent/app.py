@@ -123,6 +123,7 @@ def compose_daemon(
             skipped=(config.state_dir, *config.closed_paths),
             denied=lambda: _denied_to_all(gate.profiles),
             is_local=paths.is_local,
+            sessions=sessions,
         )
     shared = ToolContext(
         "",

@@ -20,17 +20,21 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 import tools.effects
 from tools.effects.effects import Effects, effects_of
+from tools.effects.others import Others, OthersBefore, mark_shared
 from tools.effects.project_root import project_root
 from tools.files import disk
 from tools.journal import trees
 from tools.journal.journal import Journal
 from tools.kit.log_events import event
+
+if TYPE_CHECKING:
+    from tools.sessions.manager import SessionManager
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +92,8 @@ class CommandWatch(Struct, eq=False):
     project: _Project
     # Why nothing will be known of it.
     problem: str = ""
+    # What others had done before it.
+    others: OthersBefore | None = None
     # Whether the helper has looked at the project since it began.
     has_news: bool = False
 
@@ -113,13 +119,15 @@ class ChangeTracker:
         skipped: Sequence[Path] = (),
         denied: Callable[[], DeniedGlobs] = list,
         is_local: Callable[[Path], bool] = lambda path: True,
+        sessions: SessionManager | None = None,
         has_watches: bool = True,
     ) -> None:
         """`folder` is for what the helper writes; `skipped` is never looked at; `denied` are the globs of the rules
-        that hold for every caller."""
+        that hold for every caller; of `sessions` it is told which were at work beside a command."""
         # Another daemon of the same state folder has its own.
         self._folder = folder / str(os.getpid())
         self._journal = journal
+        self._others = Others(journal.written, sessions)
         self._skipped = [str(each) for each in (folder, *skipped)]
         self._denied = denied
         self._is_local = is_local
@@ -156,13 +164,14 @@ class ChangeTracker:
         except HelperGone as error:
             return CommandWatch("", command, _Project(str(root), 0), str(error))
         watch = CommandWatch(f"{os.getpid()}-{next(self._numbers)}", command, project, project.problem)
+        watch.others = self._others.before(project.root)
         if not watch.problem:
             watch.problem = await self._prepare(project)
         project.running[watch.id] = watch
         return watch
 
-    async def end(self, watch: CommandWatch | None) -> Seen:
-        """After a command: what it did, and the id that undoes it."""
+    async def end(self, watch: CommandWatch | None, session_id: str | None = None) -> Seen:
+        """After a command: what it did, and the id that undoes it. `session_id` is its own session."""
         if watch is None:
             return NOTHING_SEEN
         project = watch.project
@@ -174,13 +183,13 @@ class ChangeTracker:
             folder = self._folder / f"entry-{watch.id}"
             message = {"command": watch.id, "folder": str(folder), "most_bytes": self._journal.most_bytes}
             answer = await self._look(project, "end", **message)
-            effects = effects_of(project.root, answer)
             undo_id = None
             if "rows" in answer:
-                undo_id = await asyncio.to_thread(
-                    self._journal.keep_command, folder, project.root, watch.command, answer
-                )
-            return Seen(effects, undo_id)
+                assert watch.others is not None
+                # After the answer: what others do until the helper has looked is theirs, too.
+                written = self._others.since(watch.others, project.root, session_id)
+                undo_id = await asyncio.to_thread(self._keep, folder, watch, answer, written)
+            return Seen(effects_of(project.root, answer), undo_id)
         except HelperGone as error:
             watch.problem = watch.problem or str(error)
             return Seen(self._unknown(watch))
@@ -188,6 +197,11 @@ class ChangeTracker:
             return Seen(Effects(unknown=f"the journal cannot be written: {(error.strerror or str(error)).lower()}"))
         finally:
             project.running.pop(watch.id, None)
+
+    def _keep(self, folder: Path, watch: CommandWatch, answer: dict[str, Any], written: set[str] | None) -> str | None:
+        if written is None or written:
+            answer["shared"] = mark_shared(folder, written)
+        return self._journal.keep_command(folder, watch.project.root, watch.command, answer)
 
     def drop(self, watch: CommandWatch | None) -> None:
         """Nobody waits for this command any more."""

@@ -18,12 +18,13 @@ class Watch:
         self._tracker = tracker
         self._running = running
 
-    async def seen(self) -> dict[str, Any]:
-        """The fields of a result that say what the command has changed until now; none if nothing was."""
+    async def seen(self, session_id: str) -> dict[str, Any]:
+        """The fields of a result that say what the command, in that session, has changed until now; none if nothing
+        was."""
         if self._tracker is None or self._running is None:
             return {}
         running, self._running = self._running, None
-        seen = await self._tracker.end(running)
+        seen = await self._tracker.end(running, session_id)
         return {} if seen.effects is None else {"effects": seen.effects, "undo_id": seen.undo_id}
 
     def drop(self) -> None:

@@ -14,6 +14,7 @@ from tools.journal.command_rows import CommandRow, CommandRows, read_rows, write
 from tools.journal.command_undo import Restoring, capture, finished, materialize, stale_paths
 from tools.journal.journal_changes import FileChanges
 from tools.journal.journal_records import MOST_COMMAND_CHARS, JournalEntry, Pending, Receipt, Records
+from tools.journal.written_paths import WrittenPaths
 from tools.kit.errors import IoError, NotFound, NotUndoable, StaleRev, ToolError
 
 _MOST_LISTED = 10
@@ -26,6 +27,11 @@ class CommandChanges(FileChanges):
     def most_bytes(self) -> int:
         """How much one entry may keep."""
         return self._limits.total_bytes
+
+    @property
+    def written(self) -> WrittenPaths:
+        """What the tools write."""
+        return self._records.written
 
     def keep_command(self, folder: Path, root: str, command: str, counts: Mapping[str, Any]) -> str | None:
         """Make an entry of a folder with rows and contents. The id that undoes it; None where nothing is kept.
@@ -60,11 +66,12 @@ class CommandChanges(FileChanges):
         if not rows:
             raise NotFound(f"{entry.id} did nothing to {to_wire(inner)}", hint="mcp-agent undo ID shows what it did")
         chosen = CommandRows(found.root, rows, found.shared & {row.path for row in rows})
-        for row in rows:
-            self.protected.check_entry(Path(os.path.normpath(f"{found.root}/{row.path}")))
+        paths = [os.path.normpath(f"{found.root}/{row.path}") for row in rows]
+        for path in paths:
+            self.protected.check_entry(Path(path))
         if not overwrite and (stale := stale_paths(chosen)):
             raise _stale(entry, stale, chosen.shared)
-        with self._records.change("command", Path(found.root)) as (change, _):
+        with self._records.change("command", Path(found.root)) as (change, _), self.written.writing(paths):
             change.command, change.undoes = entry.command, entry.id
             change.counts = [entry.counts[2], entry.counts[1], entry.counts[0]] if entry.counts else None
             change.note(undoes=entry.id, inner=inner)
@@ -177,7 +184,8 @@ def _chosen(rows: Sequence[CommandRow], inner: str) -> list[CommandRow]:
 
 
 def _stale(entry: JournalEntry, stale: list[str], shared: frozenset[str]) -> StaleRev:
-    why = "have changed since" if not shared.issuperset(stale) else "may have been changed by another command, too,"
+    by_others = "may have been changed by another command or tool, too,"
+    why = by_others if shared.issuperset(stale) else "have changed since"
     return StaleRev(
         f"nothing was undone: {_listed(stale)} {why} {entry.id}",
         hint="pass overwrite=true (`mcp-agent undo ID --force`) to put the older state back all the same, or undo one "

@@ -26,6 +26,7 @@ from tools.files import disk
 from tools.files.exact import path_in_open_folder
 from tools.files.paths import to_wire
 from tools.journal import copies, trees
+from tools.journal.written_paths import WrittenPaths
 from tools.kit.errors import NotFound
 
 Action = Literal["write", "create", "delete", "move", "command"]
@@ -199,6 +200,7 @@ class Records:
         self._kept_entries = 0
         self._book = threading.Lock()
         self._last_ms = 0
+        self.written = WrittenPaths()
         # The group that a thread is in.
         self._here = threading.local()
 
@@ -215,7 +217,9 @@ class Records:
             group.is_begun, change.group = True, group.id
         record = self._open_record(change)
         try:
-            with path_in_open_folder(target) as change.at:
+            # What a command did is on record after it; of an undo the paths are known to who makes it.
+            paths = () if action == "command" else filter(None, (change.path, change.source))
+            with path_in_open_folder(target) as change.at, self.written.writing(paths):
                 yield change, change.at
         finally:
             if record is not None:

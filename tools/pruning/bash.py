@@ -144,7 +144,7 @@ async def bash(
         session = _start(ctx, root, command, cwd or ".", env, limit)
         with ended_if_cancelled(session):
             end = await wait_for_end(ctx, session, began, timeout_ms / 1000, yield_ms or ctx.yield_ms)
-            seen = await watch.seen()
+            seen = await watch.seen(session.id)
     stdout, stderr, is_cut = _output(session, limit)
     result = BashOutput(
         tool="bash",

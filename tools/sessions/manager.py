@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -75,6 +76,7 @@ class SessionManager:
         # Ended sessions that can still be read, oldest first. Also commands whose result names their output file.
         self._finished: dict[Session, None] = {}
         self._calls: set[Session] = set()
+        self._trees: WeakKeyDictionary[Session, Tree] = WeakKeyDictionary()
         # Are told of the command of a call that has ended, while its output is still there.
         self.on_release: list[Callable[[Session], None]] = []
         # There from the first process on.
@@ -244,6 +246,14 @@ class SessionManager:
                         f"session {_session_label(session.id, session.command)} still runs, since an earlier call"
                     )
         return found
+
+    def runs(self, session: Session) -> object:
+        """How long each process of a session has run. Two that are equal: none of them has done anything between."""
+        tree = self._trees.get(session)
+        if tree is None:
+            child, tag = session.child, process_tree.environment_entry(self._tag(session) + "\0")
+            tree = self._trees[session] = Tree(tag, lambda: [] if child.is_reaped else [child.pid])
+        return process_tree.runs(tree.look())
 
     def find(self, session_id: str) -> Session:
         """The session with that id. Raises SessionNotFound with a list of the running sessions."""

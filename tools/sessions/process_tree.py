@@ -90,6 +90,19 @@ def find(tag: bytes, leaders: Iterable[int] = ()) -> set[ProcessId]:
     return Tree(tag, lambda: leaders).look()
 
 
+def runs(members: Iterable[ProcessId]) -> object:
+    """The time that each thread of these processes has run. Of two that are equal none has run between them."""
+    found = {}
+    for member in members:
+        try:
+            threads = os.listdir(f"/proc/{member.pid}/task")  # noqa: PTH208 - names alone
+            found[member] = {each: _read(f"/proc/{member.pid}/task/{each}/schedstat").split()[0] for each in threads}
+        except (OSError, IndexError):
+            # One that ends is at work, and a kernel that does not say is not believed: this is equal to nothing.
+            return object()
+    return found
+
+
 class Tree:
     """The processes of a command, for several looks in a row.
 

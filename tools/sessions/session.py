@@ -85,7 +85,7 @@ class OutputListener(Protocol):
     def is_needed(self, log: OutputLog, to: int, release: Callable[[], None]) -> bool: ...
 
 
-class Session(Struct, eq=False):
+class Session(Struct, eq=False, weakref=True):
     """A running or ended command. Clients get its events once it is published; before that it belongs to one call."""
 
     id: str

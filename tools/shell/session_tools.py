@@ -230,7 +230,7 @@ async def shell_start_session(
             reads_stderr=capture_stderr,
         )
         came = await wait_until(ctx, session, limit_ms / 1000 if awaited or wait_ms else _FIRST_OUTPUT_S, awaited)
-        seen = await watch.seen()
+        seen = await watch.seen(session.id)
     text, _, end = _read(session, 0, ctx.text_room)
     session.set_read_position(ctx.origin, end)
     session.first_shown = end
@@ -337,7 +337,7 @@ async def shell_send_input(
             search_from=0 if is_first else offset,
             typed=typed,
         )
-        seen = await watch.seen()
+        seen = await watch.seen(session.id)
     text, begins, end = _read(session, offset, ctx.text_room, max_output_bytes)
     session.set_read_position(ctx.origin, end)
     has_more = end < session.end

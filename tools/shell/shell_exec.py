@@ -201,7 +201,7 @@ async def shell_exec(
             yields_ms = ctx.yield_ms if yield_ms is None else yield_ms
             end = await wait_for_end(ctx, session, began, timeout_seconds, yields_ms)
             if end == "session":
-                return replace(_session_result(ctx, session, began, timeout_seconds), **await watch.seen())
+                return replace(_session_result(ctx, session, began, timeout_seconds), **await watch.seen(session.id))
             return await finish(ctx, session, began, watch, reads_stderr=capture_stderr, timed_out=end == "timed out")
 
 
@@ -236,7 +236,7 @@ async def finish(
     if result.truncated:
         reference = await _keep_output(ctx, session)
         result = replace(result, output_path=session.output_path, artifactRef=reference)
-    seen = await watch.seen()
+    seen = await watch.seen(session.id)
     session.release(keeps_output=bool(result.truncated))
     return replace(result, **seen) if seen else result
 
