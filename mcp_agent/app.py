@@ -78,8 +78,8 @@ def compose_daemon(
     """
     every_tool = built_in = catalog or discover()
     if gateway is not None:
-        built_in = Catalog(gateway.own_tools)
-        every_tool = Catalog((*every_tool.tools, *gateway.own_tools))
+        built_in = Catalog(gateway.own_tools())
+        every_tool = Catalog((*every_tool.tools, *built_in.tools))
     directory = working_directory or Path(os.getcwd())  # noqa: PTH109 - the logical path, as the user typed it
     file = RegistryFile(config.tools_file, every_tool)
     profiles = file.load_or_create()

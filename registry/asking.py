@@ -64,6 +64,7 @@ class ToolAsk:
         """The same without the switch."""
         return ToolAsk(self._profile, self._ask, None)
 
+    # Compiled when the first command is matched: most tools run none.
     @cached_property
     def _rules(self) -> list[tuple[AskRule, CommandRules, Exceptions]]:
         return [(rule, CommandRules((rule,)), Exceptions(rule.exceptions)) for rule in self._ask.rules]

@@ -7,7 +7,6 @@ the client, where that cuts earlier and its model does not learn what is missing
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import orjson
@@ -137,8 +136,6 @@ TEXT_CLIENTS = (
 _BRIDGE = re.compile(r" \(via mcp-remote\b[^)]*\)$")
 
 
-# Every call asks this twice. Without the cache it takes 5 µs for the name of a program.
-@lru_cache(maxsize=256)
 def text_client(name: str) -> TextClient | None:
     """The client of that name; None for a program, which is sent the object."""
     lowered = _BRIDGE.sub("", name).lower()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,7 +83,6 @@ class Gateway:
         # The default box of a conversation or a token, set by `box_use`.
         self._defaults: OrderedDict[str, str] = OrderedDict()
 
-    @cached_property
     def own_tools(self) -> tuple[Tool, ...]:
         return fleet_tools(self)
 

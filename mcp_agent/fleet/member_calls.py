@@ -137,6 +137,7 @@ class MemberCalls:
         self._answers = RememberedAnswers()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    # Kept, because tools report progress from threads, where no loop runs.
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()

@@ -30,7 +30,7 @@ class RemoteTool(Tool):
     # It takes an argument of the name that ours has; then a box is chosen with `box_use` alone.
     has_own_box: bool = False
 
-    @cached_property
+    @property
     def command_keyword(self) -> str | None:
         """By its name: a box does not say which argument is a command line."""
         return "command" if self.name in _RUN_COMMANDS else None

@@ -213,7 +213,10 @@ def _authority(site: Site) -> str:
 
 @cache
 def _transport() -> httpx2.AsyncHTTPTransport:
-    """Without connections that are kept: what listens may be another program a moment later."""
+    """Without connections that are kept: what listens may be another program a moment later.
+
+    Made at the first request: httpx is slow to load.
+    """
     import httpx2
 
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)

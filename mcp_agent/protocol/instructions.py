@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -112,7 +111,6 @@ def _uses(seen: Collection[str], *, has_machine: bool) -> Iterator[str]:
         yield _KEPT.format("artifact_read or fs_grep" if "fs_grep" in seen else "artifact_read")
 
 
-@cache
 def _system() -> str:
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]

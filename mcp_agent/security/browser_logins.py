@@ -86,6 +86,7 @@ class BrowserLogins:
                 found[nonce] = int(until)
         return found
 
+    # Read at the first cookie, and then kept: every request of the page asks for it.
     @cached_property
     def _logouts(self) -> dict[str, int]:
         """The numbers of the cookies that have logged out, and until when they would have been good."""

