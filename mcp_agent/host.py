@@ -17,6 +17,9 @@ from mcp_agent.storage.audit_log import AuditLog
 from registry.gate import Gate
 from tools.sessions.manager import SessionManager
 
+# How long calls may take to be answered after the processes that they wait for have ended.
+_ANSWERS_S = 1.0
+
 
 class Host(Struct, eq=False):
     """Owns processes, threads and files; `close()` releases them. A wire reaches the rest of the program through it."""
@@ -47,13 +50,14 @@ class Host(Struct, eq=False):
             await asyncio.sleep(max(1.0, next_in_s))
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """End every process of ours, then every stream.
+        """End every process of ours, then every stream, when the calls that end with it have been answered.
 
         The last events of a stream are the exits of sessions. A process that takes its time to end holds the streams
         open until it is killed.
         """
         await self.sessions.end_all(grace_s)
         self.hub.close()
+        await self.streams.wait_for_answers(_ANSWERS_S)
         self.streams.end_all()
 
     def close(self) -> None:

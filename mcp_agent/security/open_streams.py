@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,8 @@ class OpenStreams:
         self._ends: dict[str, dict[Callable[[], None], Listener | None]] = {}
         # What cancels each call. The daemon lets calls finish when it stops; a revocation does not.
         self._calls: dict[str, set[Callable[[], None]]] = {}
+        # Done when no call is under way any more, while somebody waits for that.
+        self._answered: asyncio.Future[None] | None = None
         # How many revocations there were, and for each name the number of its last one.
         self.revocations = 0
         self._last_revocation: dict[str, int] = {}
@@ -52,6 +55,8 @@ class OpenStreams:
             calls.discard(cancel)
             if not calls:
                 self._calls.pop(name, None)
+                if self._answered is not None and not self._calls and not self._answered.done():
+                    self._answered.set_result(None)
 
     @property
     def listeners(self) -> list[Caller]:
@@ -64,6 +69,12 @@ class OpenStreams:
         self._end_streams(names)
         for cancel in [cancel for name in names for cancel in self._calls.get(name, ())]:
             cancel()
+
+    async def wait_for_answers(self, within_s: float) -> None:
+        """Wait until every call under way has its answer, but no longer than so."""
+        if self._calls:
+            self._answered = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._answered], timeout=within_s)
 
     def end_all(self) -> None:
         """End every stream: the daemon stops."""

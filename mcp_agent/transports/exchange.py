@@ -89,23 +89,27 @@ class Exchange:
         """Await `work` and send what it gives. It is cancelled when the client leaves or its token is revoked."""
         state = self._scope["state"]
         calls = state["streams"].register_call(state["principal"].name, state["revocations"], self._revoke)
+        # Until the last byte: a daemon that stops waits for what calls have to say before it ends their streams.
         with calls as is_allowed:
+            answer = None
             if is_allowed:
                 answer = await self._result(request_id, work)
             else:
                 work.close()
                 self._is_revoked = True
-        if self._client_left:
-            return
+            if not self._client_left:
+                await self._send_answer(answer)
+
+    async def _send_answer(self, answer: WireAnswer | None) -> None:
         if self._is_streaming:
-            if not self._is_revoked:
+            if answer is not None and not self._is_revoked:
                 self._queue(answer.body)
                 self._is_answered = True
             assert self._side_task is not None, "a stream has a task that writes it"
             await asyncio.wait([self._side_task])
             if not self._side_task.cancelled():
                 self._side_task.result()
-        elif self._is_revoked:
+        elif answer is None or self._is_revoked:
             await send_error(self._send, 401, REVOKED)
         elif answer.body:
             await send_json(self._send, answer.status, answer.body, self.headers, answer.media_type)

@@ -8,13 +8,13 @@ import json
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.approvals.asking import decide, pending
+from tests.approvals.asking import Era, decide, pending, streamed_command
 from tests.support.daemon import Daemon, running
 from tests.support.peers import WIRES, official
 from tests.support.waiting import eventually
@@ -229,6 +229,16 @@ async def test_the_stop_of_the_daemon_ends_what_waits(home: Path, tmp_path: Path
             assert await asyncio.to_thread(daemon.process.wait, 20) == 0
     assert "the daemon stops" in answer["error"]["message"]
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("era", get_args(Era))
+async def test_a_call_that_the_stop_ends_is_told_so_on_its_stream(home: Path, era: Era) -> None:
+    with _daemon(home, "--approval-hold-s", "60") as daemon:
+        async with streamed_command(daemon, era, "echo x") as messages:
+            assert (await anext(messages))["method"] == "notifications/progress"
+            daemon.process.send_signal(signal.SIGTERM)
+            last = [message async for message in messages][-1]
+    assert "the daemon stops" in last["result"]["structuredContent"]["error"]["message"]
 
 
 async def test_the_end_of_a_session_ends_what_waits(home: Path) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from tests.approvals.asking import decide, pending
+from tests.approvals.asking import Era, decide, pending, streamed_command
 from tests.support.daemon import Daemon, running
 from tests.support.peers import WIRES, Connect
 
@@ -52,3 +53,24 @@ async def test_a_denied_call_does_not_run_and_is_told_why(asking: Daemon, wire: 
     assert answer.is_error
     assert answer.object["error"]["code"] == "DENIED"
     assert answer.object["error"]["message"] == "the owner did not approve this call: use make instead"
+
+
+@pytest.mark.parametrize("era", get_args(Era))
+async def test_a_client_is_told_every_five_seconds_that_its_call_waits(asking: Daemon, era: Era) -> None:
+    async with streamed_command(asking, era, "echo done") as messages:
+        told = [(await anext(messages)) for _ in range(3)]
+        (request,) = await pending(asking)
+        await decide(asking, request["id"], "once")
+        rest = [message async for message in messages]
+    assert {message["method"] for message in told} == {"notifications/progress"}
+    assert {message["params"]["progressToken"] for message in told} == {"p"}
+    expected = f"waiting for the owner to approve this call ({request['id']})"
+    assert {message["params"]["message"] for message in told} == {expected}
+    first, second, third = (message["params"]["progress"] for message in told)
+    # Seconds. On a busy machine they come later, and never before.
+    assert first == 0
+    assert 5 <= second < 10
+    assert 5 <= third - second < 10
+    *progress, answer = rest
+    assert all(message["params"]["progress"] >= third for message in progress)
+    assert answer["result"]["structuredContent"]["stdout"] == "done\n"
