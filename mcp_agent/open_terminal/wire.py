@@ -21,6 +21,7 @@ from mcp_agent.calls.call import OPEN_TERMINAL
 from mcp_agent.daemon import Daemon
 from mcp_agent.open_terminal.display_file import display_file, display_paths
 from mcp_agent.open_terminal.files import Files
+from mcp_agent.open_terminal.notebooks import Notebooks
 from mcp_agent.open_terminal.processes import Processes
 from mcp_agent.open_terminal.requests import TerminalRefusal, TerminalRequest
 from mcp_agent.open_terminal.searches import Searches
@@ -71,6 +72,7 @@ class OpenTerminal:
         self._searches = Searches(self._files)
         self._processes = Processes(daemon.sessions, daemon.gate)
         self._terminals = Terminals(daemon, sites)
+        self._notebooks = Notebooks(daemon.sessions, self._files, self._terminals.is_allowed)
 
     async def connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A WebSocket: the shell of a person."""
@@ -107,7 +109,9 @@ class OpenTerminal:
 
     async def _answer(self, request: TerminalRequest, parts: list[str]) -> dict[str, Any] | list[Any] | Result:
         files = self._files
-        if not self._has_machine and (parts[0] == "files" or parts[:2] in (["api", "terminals"], ["skills", "read"])):
+        if not self._has_machine and (
+            parts[0] in ("files", "notebooks") or parts[:2] in (["api", "terminals"], ["skills", "read"])
+        ):
             raise TerminalRefusal(
                 501,
                 "the tools run on other machines, so there are no files and no shell here",
@@ -120,7 +124,7 @@ class OpenTerminal:
                 return await self._processes.output(request, session_id)
             case "GET", ["api", "config"]:
                 has_shell = self._has_machine and self._terminals.is_allowed(request.person)
-                return {"features": {"terminal": has_shell, "notebooks": False, "system": True}}
+                return {"features": {"terminal": has_shell, "notebooks": has_shell, "system": True}}
             case "POST", ["api", "terminals"]:
                 return self._terminals.reserve(request, files.folder(request))
             case "DELETE", ["api", "terminals", terminal_id]:
@@ -136,11 +140,14 @@ class OpenTerminal:
                 return {"ports": await self._ports(request)}
             case "POST", ["files", "display"]:
                 return await display_file(files, request)
-            case _, ["notebooks", *_]:
-                raise TerminalRefusal(
-                    501,
-                    "this daemon runs no notebooks; `jupyter execute NAME.ipynb` in a command or the shell runs one",
-                )
+            case "POST", ["notebooks"]:
+                return await self._notebooks.open(request)
+            case "POST", ["notebooks", notebook_id, "execute"]:
+                return await self._notebooks.run(request, notebook_id)
+            case "GET", ["notebooks", notebook_id]:
+                return self._notebooks.status(request, notebook_id)
+            case "DELETE", ["notebooks", notebook_id]:
+                return await self._notebooks.stop(request, notebook_id)
             case "GET", ["files", "cwd"]:
                 return files.cwd(request)
             case "POST", ["files", "cwd"]:

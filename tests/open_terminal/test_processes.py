@@ -207,7 +207,7 @@ async def test_the_tools_are_described_and_answer_in_text(shared_daemon: Daemon)
     assert "/tools/shell_exec" in paths
     assert f"Relative paths count from {shared_daemon.home}" in prompt
     assert listed.headers["content-type"] == "text/plain; charset=utf-8"
-    assert config["features"] == {"terminal": True, "notebooks": False, "system": True}
+    assert config["features"] == {"terminal": True, "notebooks": True, "system": True}
 
 
 async def test_switching_the_shell_off_ends_the_tabs(home: Path) -> None:

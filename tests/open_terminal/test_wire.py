@@ -63,12 +63,6 @@ async def test_a_url_without_the_path_of_the_terminal_works(shared_daemon: Daemo
         assert (await program.post("/tools/shell_exec", json={"command": "echo bare"})).json()["stdout"] == "bare\n"
 
 
-async def test_a_notebook_is_refused_with_what_runs_it(shared_daemon: Daemon) -> None:
-    async with terminal(shared_daemon) as page:
-        refused = await page.post("/notebooks", json={"path": "a.ipynb"})
-    assert (refused.status_code, "jupyter execute" in refused.json()["detail"]) == (501, True)
-
-
 async def test_the_instructions_are_of_the_caller_and_of_the_machine(shared_daemon: Daemon) -> None:
     name = f"reader-{uuid.uuid4().hex[:6]}"
     token = shared_daemon.cli("token", "create", name, "--profile", "read-only").stdout.split()[-1]

@@ -80,6 +80,19 @@ def write_raw(ctx: ToolContext, path: str, content: BinaryIO) -> WrittenFile:
     return _write(ctx, path, lambda _, __: content)
 
 
+def change_raw(ctx: ToolContext, path: str, change: Callable[[bytes], bytes]) -> WrittenFile:
+    """Make of an existing file what `change` makes of its bytes. It can be undone. Raises ToolError."""
+
+    def chosen(found: OpenFile | None, shown: str) -> BinaryIO:
+        if found is None:
+            raise NotFound(f"{shown} is not there")
+        if found.status.st_size > _MOST_EDITED_BYTES:
+            raise TooLarge(f"{shown} has more than {_MOST_EDITED_BYTES:,} bytes")
+        return BytesIO(change(disk.read_up_to(found.descriptor, _MOST_EDITED_BYTES, found.status.st_size)))
+
+    return _write(ctx, path, chosen)
+
+
 def save_opened(
     ctx: ToolContext, path: str, content: BinaryIO, *, opened_rev: str, keeps_encoding: bool
 ) -> WrittenFile:
