@@ -100,7 +100,7 @@ def test_a_broken_tools_json_is_told_by_every_command(run: Run, tools_json: Path
 def test_check_tells_that_a_file_is_good(run: Run, home: Path) -> None:
     (home / "good.json").write_text('{"profiles": [{"id": "mine"}]}')
     said = run("check", "good.json")
-    assert said == Said(0, "good.json is good: 7 profiles, default is active\n", "")
+    assert said == Said(0, "good.json is good: 8 profiles, default is active\n", "")
 
 
 def test_check_tells_every_problem_on_a_line(run: Run, tools_json: Path) -> None:
@@ -177,6 +177,7 @@ def test_profiles_are_listed_shown_and_chosen(run: Run, tools_json: Path) -> Non
     assert [line.split("\t")[1] for line in lines if line.startswith(" ")] == [
         "default",
         "lean",
+        "careful",
         "browser-only",
         "pruner",
         "compact",

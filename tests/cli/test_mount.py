@@ -37,7 +37,7 @@ async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_
         assert "small is mounted in the profile default\n" in done.stdout
         assert f"changed: {daemon.tools_json}\n" in done.stdout
         assert "small: running; 2 of 16 tools, " in done.stdout
-        assert "small: shown in the profiles default, lean, compact\n" in done.stdout
+        assert "small: shown in the profiles default, lean, careful, compact\n" in done.stdout
         assert await text_of(daemon, "echo", text="hi") == "hi"
         assert await text_of(daemon, "environment", name="KEY") == "hush"
         # The secret is in the closed folder, not in the file that tools can read.
@@ -50,7 +50,7 @@ async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_
 
         listed = daemon.cli("mount", "list").stdout
         assert "  small                  running; 2 of 16 tools" in listed
-        assert "\n      shown in the profiles default, lean, compact\n" in listed
+        assert "\n      shown in the profiles default, lean, careful, compact\n" in listed
         assert json.loads(daemon.cli("mount", "list", "--json").stdout)["small"]["profiles"] == [
             "default",
             "lean",
@@ -90,7 +90,7 @@ async def test_coding_clients_see_what_is_mounted_and_wrapped(home: Path) -> Non
         names = [tool["name"] for tool in answer.json()["result"]["tools"]]
         assert (len(names), set(names) >= {"echo", "git_run", "fs_read"}) == (15, True)
         done = daemon.cli("wrap", "add", "echo", "--id", "say", "--json")
-        assert json.loads(done.stdout)["seen_by"]["say"]["profiles"] == ["default", "lean", "compact"]
+        assert json.loads(done.stdout)["seen_by"]["say"]["profiles"] == ["default", "lean", "careful", "compact"]
 
 
 async def test_a_mount_that_does_not_start_says_why(home: Path) -> None:
@@ -280,7 +280,7 @@ async def test_wrap_makes_a_program_a_tool_and_remove_takes_it_away(home: Path) 
         done = daemon.cli("wrap", "add", "git", "--block", "push=People push.", "--value-option=-C")
         assert done.returncode == 0, done.stderr
         assert "git is the tool git_run in the profile default\n" in done.stdout
-        assert "git_run: shown in the profiles default, lean, compact\n" in done.stdout
+        assert "git_run: shown in the profiles default, lean, careful, compact\n" in done.stdout
         assert categories(daemon.tools_json)["cli"]["wrap"] == {
             "id": "git_run",
             "command": "git",

@@ -170,7 +170,7 @@ function mount(root, app) {
           {
             class: "change-path",
             data: { path: each.path },
-            on: { toggle: (event) => open(event, change, each, inside) },
+            on: { toggle: (event) => open(event.currentTarget, change, each, inside) },
           },
           h(
             "summary",
