@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.support.dying import dies_at
 from tests.tools.effects.snapshots import differences, make_project, run, snapshot
 from tools.effects.followed_project import FollowedProject
 from tools.journal.journal import Journal
 from tools.kit.errors import IoError
 
-_COUNTED = (
-    *("open", "write", "fsync", "link", "rename", "replace", "unlink", "ftruncate", "close", "copy_file_range"),
-    *("mkdir", "rmdir", "chmod", "fchmod", "utime", "symlink", "mkfifo", "setxattr", "lchown"),
-)
 _COMMAND = """
 rm -rf docs src/a
 echo 1 > .env
@@ -33,37 +30,6 @@ git add -A
 git commit -qm two
 for f in $(ls *.txt | head -5); do echo changed > $f; done
 """
-
-
-def _die_at(step: int) -> None:
-    """Kill this process at the system call of that number."""
-    left = step
-
-    def counted(real: Any) -> Any:
-        def call(*arguments: Any, **named: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **named)
-
-        return call
-
-    for name in _COUNTED:
-        setattr(os, name, counted(getattr(os, name)))
-
-
-def _undo_and_die(journal: Journal, undo_id: str, step: int) -> int:
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            _die_at(step)
-            journal.undo(undo_id)
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _project_after_a_command(folder: Path) -> tuple[Path, Path, str, dict[str, Any]]:
@@ -92,8 +58,7 @@ def test_an_undo_that_is_killed_is_finished_or_was_not_begun(tmp_path: Path) -> 
     after = snapshot(root)
     outcomes = set()
     for step in range(1, 4_000, 7):
-        code = _undo_and_die(Journal(state / "journal"), undo_id, step)
-        assert code in (0, -signal.SIGKILL), (step, code)
+        has_died = dies_at(step, partial(Journal(state / "journal").undo, undo_id))
         journal = Journal(state / "journal")
         journal.recover()
         now = snapshot(root)
@@ -108,7 +73,7 @@ def test_an_undo_that_is_killed_is_finished_or_was_not_begun(tmp_path: Path) -> 
             assert entries[0].undoes == undo_id, where
             undo_id = journal.undo(entries[0].id)[2].undo_id or ""
             assert snapshot(root) == after, where
-        if code == 0:
+        if not has_died:
             break
     else:
         raise AssertionError("the undo never came to its end")

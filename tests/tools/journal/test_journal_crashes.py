@@ -21,40 +21,17 @@ from tools.journal.journal import Journal
 
 # For each step: makes ready, and lets a child make the change and die without a word at the system call of that number.
 _KILLED = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
 from tests.support.bench import Bench
-
-def die_at(step):
-    left = step
-    def counted(real):
-        def call(*arguments, **named):
-            nonlocal left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **named)
-        return call
-    for name in ("open", "write", "fsync", "link", "rename", "replace", "unlink", "ftruncate", "close",
-                 "copy_file_range", "mkdir", "rmdir", "fchmod", "utime", "symlink"):
-        setattr(os, name, counted(getattr(os, name)))
+from tests.support.dying import dies_at
 
 _, root, away, ready, change = sys.argv
 for step in range(1, 200):
     bench, other = Bench(Path(root, str(step))), Path(away, str(step))
     other.mkdir()
     exec(ready)
-    child = os.fork()
-    if not child:
-        try:
-            die_at(step)
-            exec(change)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, -signal.SIGKILL), (step, code)
-    if code == 0:
+    if not dies_at(step, lambda: exec(change)):
         print(step)
         break
 """
