@@ -54,6 +54,7 @@ async def test_mount_answers_when_the_tools_can_be_called_and_remove_takes_them_
         assert json.loads(daemon.cli("mount", "list", "--json").stdout)["small"]["profiles"] == [
             "default",
             "lean",
+            "careful",
             "compact",
         ]
         assert [daemon.cli("mount", verb, "nobody").returncode for verb in ("remove", "restart")] == [2, 2]
