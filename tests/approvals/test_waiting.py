@@ -11,8 +11,10 @@ from typing import get_args
 import pytest
 
 from tests.approvals.asking import Era, decide, pending, streamed_command
+from tests.support import node, programs
 from tests.support.daemon import Daemon, running
 from tests.support.peers import WIRES, Connect
+from tests.support.waiting import eventually
 
 ASKING = {"profiles": [{"id": "default", "categories": [{"id": "shell", "ask": True}]}]}
 
@@ -74,3 +76,40 @@ async def test_a_client_is_told_every_five_seconds_that_its_call_waits(asking: D
     *progress, answer = rest
     assert all(message["params"]["progress"] >= third for message in progress)
     assert answer["result"]["structuredContent"]["stdout"] == "done\n"
+
+
+@pytest.mark.parametrize(("generation", "era"), [(1, "handshake"), (2, "handshake"), (2, "stateless")])
+@pytest.mark.parametrize("decision", ["once", "deny"])
+async def test_the_typescript_clients_wait_for_the_owner(
+    home: Path, generation: int, era: str, decision: str, tmp_path: Path
+) -> None:
+    mark = tmp_path / "runs"
+    asked = {
+        "modules": str(programs.typescript_sdk() if generation == 1 else programs.typescript_client()),
+        "generation": generation,
+        "era": era,
+        "command": f"echo run >> {mark}; cat {mark}",
+    }
+    (home / "tools.json").write_text(json.dumps(ASKING))
+    # The stateless one sends its call again after each round.
+    with running(home, "--approval-hold-s", "2" if era == "stateless" else "60") as daemon:
+        client = await asyncio.create_subprocess_exec(
+            *(node.NODE, str(Path(__file__).with_name("typescript_client.mjs"))),
+            json.dumps({**asked, "url": daemon.url, "token": daemon.token}),
+            stdout=asyncio.subprocess.PIPE,
+            env=node.environment(),
+        )
+        (request,) = await pending(daemon)
+        if era == "stateless":
+            audit = daemon.home / ".local/state/mcp-agent/audit/audit.jsonl"
+            await eventually(lambda: audit.read_text().count("APPROVAL_PENDING") > 1)
+        await decide(daemon, request["id"], decision, reason="not now")
+        output, _ = await client.communicate()
+    said = json.loads(output)
+    assert f"waiting for the owner to approve this call ({request['id']})" in said["progress"]
+    if decision == "once":
+        assert said["result"]["stdout"] == "run\n"
+        assert mark.read_text() == "run\n"
+    else:
+        assert said["result"]["error"]["message"] == "the owner did not approve this call: not now"
+        assert not mark.exists()
