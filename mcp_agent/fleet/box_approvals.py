@@ -1,4 +1,4 @@
-"""The calls of a gateway that wait on its boxes: the profile of a box asks, and the owner of the gateway may answer."""
+"""The calls that wait on the boxes of a gateway. Its owner answers those of the gateway, and sees those of others."""
 
 from __future__ import annotations
 
@@ -21,13 +21,20 @@ class BoxApprovals:
         """Of every box that has some and can be reached."""
         boxes = [box for box in self._directory.boxes.values() if box.approvals]
         found = await asyncio.gather(*(self._read(box) for box in boxes))
-        return [{**each, "box": box.name} for box, calls in zip(boxes, found, strict=True) for each in calls]
+        return [
+            {**each, "box": box.name, "is_for_box": is_for_box}
+            for box, calls in zip(boxes, found, strict=True)
+            for is_for_box, listed in ((False, calls.approvals), (True, calls.others))
+            for each in listed
+        ]
 
     async def decide(self, request_id: str, decision: str, reason: str) -> bool:
         found = next((each for each in await self.waiting() if each["id"] == request_id), None)
         box = None if found is None else self._directory.boxes.get(found["box"])
-        if box is None:
+        if found is None or box is None:
             return False
+        if found["is_for_box"]:
+            raise UserError(f"{request_id} is a call of a client of {box.name} itself: answer it on that box")
         try:
             question = ReadApprovals(request_id, decision, reason)
             await self._calls.read(box.name, box.boot, question, WaitingCalls)
@@ -39,9 +46,9 @@ class BoxApprovals:
             raise UserError(f"{box.name} cannot be reached now: {error}") from None
         return True
 
-    async def _read(self, box: Box) -> list[dict[str, Any]]:
+    async def _read(self, box: Box) -> WaitingCalls:
         try:
-            return (await self._calls.read(box.name, box.boot, ReadApprovals(), WaitingCalls)).approvals
+            return await self._calls.read(box.name, box.boot, ReadApprovals(), WaitingCalls)
         except (CannotRead, BusError):
             # It is away, or has an older version.
-            return []
+            return WaitingCalls([])

@@ -83,7 +83,7 @@ class Member:
         self._joined_after = 0
         self._files = MemberFiles(daemon)
         self._calls = MemberCalls(self._files.dispatcher, daemon.methods, self._access(), bus, lease_s=lease_s)
-        self._output = MemberOutput(daemon, bus, self.box, lambda: daemon.gate.offers(self._access(), "shell"))
+        self._output = MemberOutput(daemon, bus, self.box, self._may_hear)
         self._described: tuple[About, bytes] | None = None
         self._has_changed = asyncio.Event()
         self._check_profile()
@@ -203,26 +203,33 @@ class Member:
             answer = NotShown("misunderstood", str(error))
         await message.respond(encode(answer))
 
+    def _may_hear(self) -> bool:
+        """Whether gateways may hear of what others run here."""
+        return self._daemon.gate.offers(self._access(), "shell")
+
     async def _answer_approvals(self, question: ReadApprovals, gateway: str) -> WaitingCalls | NotShown:
-        """The calls of a gateway that wait here. Its owner may answer them, and those of nobody else."""
+        """The calls that wait here. The owner of a gateway may answer its own, and those of nobody else."""
         # When a gateway asks first: the page is a part of the daemon that many boxes do not need.
         from mcp_agent.page.approval_views import answer_request, describe_request
         from mcp_agent.page.endpoints import BadRequest
 
-        def own() -> list[Request]:
-            passed = ("gateway", gateway)
-            return [each for each in self._daemon.approvals.pending if passed in each.caller.passed_on_by]
+        def is_own(request: Request) -> bool:
+            return ("gateway", gateway) in request.caller.passed_on_by
 
+        approvals = self._daemon.approvals
         if question.id:
-            found = next((each for each in own() if each.id == question.id), None)
-            if found is None:
+            found = approvals.find(question.id)
+            if found is None or not is_own(found):
                 return NotShown("gone")
             try:
                 by = f"gateway {gateway}"
                 await answer_request(self._daemon, found, question.decision, question.reason, by)
             except (BadRequest, UserError) as error:
                 return NotShown("failed", str(error))
-        return WaitingCalls([describe_request(each) for each in own()])
+        # As with the sessions of others.
+        shown = [each for each in approvals.pending if is_own(each) or self._may_hear()]
+        own, others = ([describe_request(each) for each in shown if is_own(each) is wanted] for wanted in (True, False))
+        return WaitingCalls(own, others)
 
     async def _serve_question(self, message: Message) -> None:
         """A gateway has started, and asks everybody. The answer is a beat, which all gateways hear."""

@@ -24,7 +24,7 @@ who missed some reads it:
 
     ReadOutput         →  Output or NotShown
     ReadSessions       →  Sessions or NotShown
-    ReadApprovals      →  WaitingCalls or NotShown: calls of this gateway that wait for an owner, one answered before
+    ReadApprovals      →  WaitingCalls or NotShown: calls that wait for an owner, one answered before
     ReadPiece          →  FilePiece or NotShown, of an artifact, or of a file that a call has offered under a ticket
     WritePiece         →  PieceWritten or NotShown, of a file that a call waits for under a ticket
 
@@ -307,15 +307,18 @@ class Sessions(Struct, frozen=True, tag="sessions", omit_defaults=True):
 
 
 class ReadApprovals(Struct, frozen=True, tag="approvals", omit_defaults=True):
-    """The calls of this gateway that wait for approval; with `id`, after the decision about that one."""
+    """The calls that wait for approval; with `id`, after the decision about that one, which is of this gateway."""
 
     id: _Short = ""
     decision: _Short = ""
     reason: Annotated[str, Meta(max_length=1_000)] = ""
 
 
-class WaitingCalls(Struct, frozen=True, tag="approvals"):
+class WaitingCalls(Struct, frozen=True, tag="approvals", omit_defaults=True):
+    """`others` are of other callers: they are answered on the box alone."""
+
     approvals: list[dict[str, Any]]
+    others: list[dict[str, Any]] = []
 
 
 class ReadPiece(Struct, frozen=True, tag="piece", omit_defaults=True):

@@ -42,15 +42,20 @@ async def test_what_a_box_asks_is_shown_and_answered_at_its_gateway(fleet: Fleet
     assert {line["by"] for line in decided} == {"gateway gw"}
 
 
-async def test_a_call_of_a_client_of_the_box_itself_is_not_the_gateways_to_answer(fleet: Fleet) -> None:
+async def test_a_call_of_a_client_of_the_box_itself_is_shown_at_the_gateway_and_answered_on_the_box(
+    fleet: Fleet,
+) -> None:
     box = fleet.member("one", "--port", "0").running
     gateway = fleet.gateway().running
     box.save(_ASKING)
     await box.logged("registry.reloaded")
     running = asyncio.create_task(call(box, "shell_exec", command="echo here"))
     (request,) = await pending(box)
-    assert (await decide(gateway, request["id"], "once"))["status"] == 404
-    assert await pending(gateway, 0) == []
+    (shown,) = await pending(gateway)
+    assert (shown["id"], shown["box"], shown["is_for_box"]) == (request["id"], "one", True)
+    refused = await decide(gateway, request["id"], "once")
+    assert refused["status"] >= 400
+    assert "answer it on that box" in refused["error"]["message"]
     await decide(box, request["id"], "once")
     assert (await running)["stdout"] == "here\n"
 

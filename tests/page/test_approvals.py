@@ -12,9 +12,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.approvals.asking import pending
+from tests.approvals.asking import decide, pending
 from tests.support.browser import chromium, opened
 from tests.support.daemon import Daemon, running
+from tests.support.fleet import running_fleet
+from tests.support.nats import nats_server
 from tests.support.peers import WIRES
 
 _ASKING = {
@@ -102,6 +104,26 @@ async def test_two_tabs_show_the_same_and_the_second_answer_is_not_needed(asking
         await _card(other.page, request).get_by_role("button", name="Once").click()
         assert (await call)["stdout"] == "once\n"
         await expect(_card(one.page, request)).to_have_count(0)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_gateway_shows_what_clients_of_its_box_wait_for_and_leaves_the_answer_to_the_box(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with nats_server(tmp_path) as server, running_fleet(tmp_path, server.url) as fleet:
+        box, gateway = fleet.member("one", "--port", "0").running, fleet.gateway().running
+        box.save(_ASKING)
+        await box.logged("registry.reloaded")
+        async with opened(browser, gateway) as window:
+            call = asyncio.create_task(_ask(box, "shell_exec", command="echo here"))
+            (request,) = await pending(box)
+            card = _card(window.page, request)
+            await expect(card).to_contain_text("echo here")
+            await expect(card).to_contain_text("Answer it on the page of one.")
+            await expect(card.get_by_role("button")).to_have_count(0)
+            await decide(box, request["id"], "once")
+            assert (await call)["stdout"] == "here\n"
+            await expect(card).to_have_count(0)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -144,7 +144,11 @@ function approvalCard(app, request) {
       request.reasons.map((each) => `Rule ${each.rule} of the profile ${each.profile}: ${each.text}. `),
       request.user && `The client says it is for the user ${request.user}.`,
     ),
-    h(
+    request.is_for_box ? h("p", {}, `Answer it on the page of ${request.box}.`) : answers(),
+  );
+
+  function answers() {
+    return h(
       "div",
       { class: "row answers" },
       button("Once", () => decide("once"), { kind: "primary", icon: "check" }),
@@ -164,8 +168,8 @@ function approvalCard(app, request) {
         h("div", { class: "grow" }, reason),
         h("button", { class: "button danger", type: "submit" }, icon("close", 16), h("span", {}, "Deny")),
       ),
-    ),
-  );
+    );
+  }
 
   function tick() {
     const passed = Math.round((Date.now() - seen) / 1000);
