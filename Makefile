@@ -53,7 +53,7 @@ test-clients: $(STAMP)
 test-openwebui: $(STAMP) system
 	@echo "==> Looking for Open WebUI; where it is missing it is installed, which takes some minutes (several GB)"
 	@$(BIN)/python -c 'from tests.support import programs; programs.open_webui()'
-	MCP_AGENT_TEST_OPEN_WEBUI=1 $(BIN)/pytest tests/clients/test_open_webui.py tests/clients/test_open_webui_oauth.py
+	MCP_AGENT_TEST_OPEN_WEBUI=1 $(BIN)/pytest tests/clients/test_open_webui.py tests/clients/test_open_webui_oauth.py tests/clients/test_open_webui_approvals.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
