@@ -75,6 +75,9 @@ class _Project(Struct, eq=False):
     is_told: bool = False
     running: dict[str, CommandWatch] = field(default_factory=dict)
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
+    # Held from a question whether something has happened until those are known that it is of: a command that begins
+    # meanwhile would be in nobody's list.
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def has_events(self) -> bool:
@@ -165,9 +168,10 @@ class ChangeTracker:
             return CommandWatch("", command, _Project(str(root), 0), str(error))
         watch = CommandWatch(f"{os.getpid()}-{next(self._numbers)}", command, project, project.problem)
         watch.others = self._others.before(project.root)
-        if not watch.problem:
-            watch.problem = await self._prepare(project)
-        project.running[watch.id] = watch
+        await self._catch_up(project)
+        async with project.looking:
+            watch.problem = watch.problem or await self._settle(project)
+            project.running[watch.id] = watch
         return watch
 
     async def end(self, watch: CommandWatch | None, session_id: str | None = None) -> Seen:
@@ -178,11 +182,13 @@ class ChangeTracker:
         try:
             if watch.problem:
                 return Seen(self._unknown(watch))
-            if not project.has_events and not watch.has_news:
-                return NOTHING_SEEN
             folder = self._folder / f"entry-{watch.id}"
             message = {"command": watch.id, "folder": str(folder), "most_bytes": self._journal.most_bytes}
-            answer = await self._look(project, "end", **message)
+            async with project.looking:
+                if not project.has_events and not watch.has_news:
+                    return NOTHING_SEEN
+                answer = await self._look(project, "end", **message)
+                project.running.pop(watch.id, None)
             undo_id = None
             if "rows" in answer:
                 assert watch.others is not None
@@ -245,15 +251,18 @@ class ChangeTracker:
                     await asyncio.shield(answer)
         return found
 
-    async def _prepare(self, project: _Project) -> str:
-        """Bring what is known of the project up to date before a command. Why it is not, if it is not."""
-        if not project.is_ready:
-            return project.problem or _READING
-        if project.is_behind:
+    async def _catch_up(self, project: _Project) -> None:
+        """Give the helper a moment to read what earlier commands have written."""
+        if project.is_ready and project.is_behind:
             project.caught_up.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_S):
                     await project.caught_up.wait()
+
+    async def _settle(self, project: _Project) -> str:
+        """Bring what is known of the project up to date before a command. Why it is not, if it is not."""
+        if not project.is_ready:
+            return project.problem or _READING
         try:
             if project.is_ready and project.has_events:
                 await self._look(project, "settle")

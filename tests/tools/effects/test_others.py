@@ -98,6 +98,21 @@ async def test_what_a_session_does_that_begins_during_a_command_is_shared(worksh
     assert str(workshop.root / "src/b.py") in command.answer["effects"]["shared"]
 
 
+async def test_of_many_commands_at_once_each_is_told_its_own_and_what_else_it_is_told_is_shared(
+    workshop: Workshop,
+) -> None:
+    await workshop.is_read()
+
+    async def work(name: str) -> None:
+        for number in range(10):
+            effects = (await workshop.run(f"echo {number} > {name}-{number}"))["effects"]
+            own = str(workshop.root / f"{name}-{number}")
+            assert own in effects["paths"], effects
+            assert {*effects["paths"]} - {own} <= {*effects.get("shared", ())}, effects
+
+    await asyncio.gather(*map(work, "abcdef"))
+
+
 @pytest.mark.parametrize("where", ["in the project", "elsewhere"])
 async def test_a_session_that_only_waits_or_is_elsewhere_shares_nothing(workshop: Workshop, where: str) -> None:
     await workshop.is_read()
