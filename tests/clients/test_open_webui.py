@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import FloatRect, Page, expect
 
 from tests.support import ROOT
 from tests.support.browser import chromium
@@ -34,6 +34,13 @@ pytestmark = [
 RECORDED = ROOT / "tests" / "open_terminal" / "recorded" / "walk.json"
 # Set to a folder, the walk leaves its pictures there; docs/open-webui.md shows them.
 _PICTURES = os.environ.get("MCP_AGENT_PICTURES")
+# What the recorded requests run, too.
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": ["6 * 7"]}],
+    "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 _CLOCK = "for i in $(seq 1 600); do echo tick $i; sleep 1; done"
 _SCRIPT = {
     "Start the clock": ("shell_start_session", {"command": _CLOCK}),
@@ -62,9 +69,9 @@ class Walk:
         await self.page.keyboard.type(text)
         await self.page.keyboard.press("Enter")
 
-    async def picture(self, name: str) -> None:
+    async def picture(self, name: str, clip: FloatRect | None = None) -> None:
         if _PICTURES:
-            await self.page.screenshot(path=Path(_PICTURES) / f"{name}.png")
+            await self.page.screenshot(path=Path(_PICTURES) / f"{name}.png", clip=clip)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -75,6 +82,7 @@ async def walk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Walk]:
     (project / "README.md").write_text("# Weather\n\nA small project.\n")
     (project / "main.py").write_text("print('sunny')\n")
     _draw(project / "logo.png")
+    (project / "sums.ipynb").write_text(json.dumps(NOTEBOOK))
     (home / "site").mkdir()
     (home / "site" / "index.html").write_text("<link rel=stylesheet href=style.css><h1>Sunny</h1>")
     (home / "site" / "style.css").write_text("h1 { color: rgb(1, 2, 3) }")
@@ -113,6 +121,21 @@ async def test_a_connection_is_added_by_import(walk: Walk, tmp_path: Path) -> No
     await expect(page.get_by_text("Connections saved successfully")).to_be_visible()
 
 
+async def test_the_tools_of_a_connection_are_switched_on_in_a_chat(walk: Walk) -> None:
+    page = walk.page
+    await page.goto(walk.webui.url)
+    await page.get_by_role("button", name="Integrations").first.click()
+    await page.get_by_role("menuitem", name=re.compile("^Tools")).click()
+    tools = page.get_by_role("menuitemcheckbox", name="devbox")
+    await expect(tools).to_have_attribute("aria-checked", "false")
+    await tools.click()
+    await expect(tools).to_have_attribute("aria-checked", "true")
+    await walk.picture("tools", {"x": 280, "y": 306, "width": 760, "height": 200})
+    # The walk goes on with the terminal, which has the same tools.
+    await tools.click()
+    await expect(tools).to_have_attribute("aria-checked", "false")
+
+
 async def test_the_terminal_is_added_with_its_url_and_a_key(walk: Walk) -> None:
     page = walk.page
     await page.goto(f"{walk.webui.url}/admin/settings/integrations")
@@ -137,6 +160,20 @@ async def test_a_person_opens_a_file(walk: Walk) -> None:
     await page.get_by_text("devbox", exact=True).last.click()
     await page.get_by_text("README.md").click()
     await expect(page.get_by_text("A small project.")).to_be_visible()
+
+
+async def test_a_cell_of_a_notebook_is_run(walk: Walk) -> None:
+    page = walk.page
+    await page.get_by_role("button", name="project", exact=True).click()
+    await page.get_by_text("sums.ipynb").click()
+    await page.get_by_title("Run cell").click()
+    # The first one starts the kernel.
+    await expect(page.locator(".nb-outputs")).to_have_text("42", timeout=90_000)
+    await walk.picture("notebook")
+    saved = json.loads((walk.daemon.home / "project" / "sums.ipynb").read_text())
+    assert saved["cells"][0]["outputs"][0]["data"] == {"text/plain": ["42"]}
+    await page.get_by_role("button", name="Stop", exact=True).click()
+    await expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
 
 
 async def test_a_session_of_the_model_is_watched_while_it_runs(walk: Walk) -> None:
@@ -179,7 +216,7 @@ async def test_a_command_is_shown_while_it_runs_and_the_stop_button_ends_it(walk
 async def test_a_result_reaches_the_model_as_it_is_and_so_does_an_image(walk: Walk) -> None:
     await walk.say("What is here?")
     await eventually(lambda: walk.told.results[-1], lambda result: result.startswith("[exit 3"))
-    assert walk.told.results[-1].endswith("]\nREADME.md\nlogo.png\nmain.py\n")
+    assert walk.told.results[-1].endswith("]\nREADME.md\nlogo.png\nmain.py\nsums.ipynb\n")
     logo = base64.b64encode((walk.daemon.home / "project" / "logo.png").read_bytes()).decode()
     await walk.say("Show me the logo")
     await eventually(lambda: walk.told.results[-1], lambda result: "PNG image of 320 × 160 pixels" in result)

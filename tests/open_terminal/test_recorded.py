@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.clients.test_open_webui import NOTEBOOK
 from tests.support import ROOT
 from tests.support.daemon import Daemon, running
 from tests.support.websocket import reserve, shell_of
@@ -31,6 +32,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     project.mkdir()
     (project / "README.md").write_text("# Weather\n")
     (project / "logo.png").write_bytes((ROOT / "docs" / "images" / "open-webui-shell.png").read_bytes())
+    (project / "sums.ipynb").write_text(json.dumps(NOTEBOOK))
     with running(home, cwd=project, extra={"SHELL": "/bin/sh"}) as started:
         yield started
 
@@ -39,7 +41,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 async def test_what_was_sent_is_answered(machine: Daemon, recorded: dict[str, Any]) -> None:
     values = {"authorization": f"Bearer {machine.token}", "content-type": "application/json"}
     headers = {name: values.get(name, f"the-{name}") for name in recorded["headers"]}
-    async with httpx2.AsyncClient(base_url=machine.url, headers=headers, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=machine.url, headers=headers, timeout=60) as client:
         command = {"command": "printf one; sleep 30"}
         session = (await client.post("/open-terminal/tools/shell_start_session", json=command)).text.split()[1]
         filled = {
@@ -49,6 +51,7 @@ async def test_what_was_sent_is_answered(machine: Daemon, recorded: dict[str, An
             "{offset}": "0",
             # Nothing listens there; tests/previews have sites.
             "{port}": "1",
+            "{notebook}": await _open_notebook(client) if "{notebook}" in recorded["target"] else "",
             # The walk stops this one; a test of its own does that.
             "sleep 300": "sleep 0",
         }
@@ -58,6 +61,11 @@ async def test_what_was_sent_is_answered(machine: Daemon, recorded: dict[str, An
         answer = await client.request(recorded["method"], target, content=body.encode())
         await client.post("/open-terminal/tools/shell_stop_session", json={"session_id": session})
     assert answer.status_code == (404 if target.endswith(_MISSING) else 200), answer.text
+
+
+async def _open_notebook(client: httpx2.AsyncClient) -> str:
+    answer = await client.post("/open-terminal/notebooks", json={"path": "sums.ipynb"}, timeout=90)
+    return str(answer.json()["id"])
 
 
 async def test_its_websocket_is_opened(machine: Daemon) -> None:

@@ -198,6 +198,7 @@ class Recorded:
         target = re.sub(
             r"(/execute/)s[0-9a-f]{8}|(/api/terminals/)[\w-]{22}", lambda found: f"{found[1] or found[2]}{{id}}", target
         )
+        target = re.sub(r"(/notebooks/)[0-9a-f]{16}", r"\1{notebook}", target)
         target = re.sub(r"(/proxy/)\d+", r"\1{port}", target)
         target = re.sub(r"user_id=[\w-]+", "user_id={user}", re.sub(r"offset=\d+", "offset={offset}", target))
         return cls(method, target, kept, text)
