@@ -30,6 +30,21 @@ _ASKING = {
     ]
 }
 
+# Notes which notifications and tones the page asks the browser for, and takes nothing from it. Headless, a page is never
+# hidden by itself.
+_OBSERVE = """
+window.shown = [], window.tones = [], window.isAway = false;
+window.Notification = class extends Notification {
+  constructor(title, options) { super(title, options); window.shown.push({ title, body: options.body, it: this }); }
+};
+const start = OscillatorNode.prototype.start;
+OscillatorNode.prototype.start = function (when) {
+  window.tones.push(this.frequency.value);
+  return start.call(this, when);
+};
+Object.defineProperty(Document.prototype, "hidden", { get: () => window.isAway });
+"""
+
 
 @pytest.fixture
 def asking(home: Path) -> Iterator[Daemon]:
@@ -92,6 +107,45 @@ async def test_a_diff_is_shown_and_a_denial_with_its_reason_by_the_keyboard_alon
         error = (await call)["error"]
     assert error["message"] == "the owner did not approve this call: not this file"
     assert file.read_text() == "one\ntwo\n"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_sound_and_a_notification_tell_of_a_call_where_they_are_wanted(
+    asking: Daemon, browser: Browser
+) -> None:
+    async with opened(browser, asking) as window:
+        page = window.page
+        await window.context.grant_permissions(["notifications"], origin=asking.url)
+        await page.add_init_script(_OBSERVE)
+        await page.reload()
+        await page.locator('body[data-connection="live"]').wait_for()
+
+        async def ask(command: str) -> None:
+            call = asyncio.create_task(_ask(asking, "shell_exec", command=command))
+            (request,) = await pending(asking)
+            await expect(_card(page, request)).to_be_visible()
+            await decide(asking, request["id"], "once")
+            await call
+            await expect(_card(page, request)).to_have_count(0)
+
+        await ask("echo nobody wants to be told")
+        assert await page.evaluate("[tones, shown.length]") == [[], 0]
+        sound = page.get_by_role("button", name="Sound for calls that wait for you")
+        notification = page.get_by_role("button", name="Notification for calls that wait for you")
+        await sound.click()
+        await expect(sound).to_have_attribute("aria-pressed", "true")
+        await notification.click()
+        await expect(notification).to_have_attribute("aria-pressed", "true")
+        # A click on the button plays it once.
+        assert await page.evaluate("tones.splice(0)") == [660, 880]
+        await ask("echo heard")
+        # Who sees the page needs no notification.
+        assert await page.evaluate("[tones.splice(0), shown.length]") == [[660, 880], 0]
+        await page.evaluate("isAway = true; document.dispatchEvent(new Event('visibilitychange'))")
+        await ask("echo told")
+        assert await page.evaluate("tones.splice(0)") == [660, 880]
+        (told,) = await page.evaluate("shown.map(({ title, body }) => [title, body])")
+        assert told == ["owner: Run a command?", "echo told"]
 
 
 @pytest.mark.asyncio(loop_scope="module")
