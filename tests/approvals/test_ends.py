@@ -14,6 +14,7 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
+from registry.edits import EDITS
 from tests.approvals.asking import Era, decide, pending, streamed_command
 from tests.support.daemon import Daemon, running
 from tests.support.peers import WIRES, official
@@ -301,6 +302,25 @@ async def test_a_process_of_a_session_may_not_answer(home: Path) -> None:
             await decide(daemon, request["id"], "once")
             await call
     assert (home / "x").read_text() == "y"
+
+
+async def test_no_switch_is_changed_with_the_token_of_a_client(home: Path) -> None:
+    document = {"profiles": [{"id": "default", "effects": {"write": "ask"}}]}
+    with _daemon(home, document=document) as daemon:
+        token = json.loads(daemon.cli("token", "create", "guest", "--json").stdout)["token"]
+        async with daemon.http() as owner, daemon.http(Authorization=f"Bearer {token}") as guest:
+            for name in EDITS:
+                assert (await guest.post(f"/api/{name}", json={})).status_code == 403, name
+            off = {"profile": "default", "effects": ["write"], "enabled": True, "ask": False}
+            assert (await guest.post("/api/switch", json=off)).status_code == 403
+            # Nor by a process that a call has started.
+            curl = f"curl -s -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json'"
+            answer = await _call(owner, f"{curl} -d '{json.dumps(off)}' {daemon.url}/api/switch")
+            assert json.loads(answer["stdout"])["error"]["message"] == "only the owner's token may use /api"
+            assert json.loads(daemon.tools_json.read_text()) == document
+            # The same, sent by the owner, is a change.
+            assert (await owner.post("/api/switch", json=off)).status_code == 200
+            assert json.loads(daemon.tools_json.read_text()) != document
 
 
 async def test_a_machine_where_nobody_is_refuses_at_once(home: Path) -> None:

@@ -30,8 +30,8 @@ _ASKING = {
     ]
 }
 
-# Notes which notifications and tones the page asks the browser for, and takes nothing from it. Headless, a page is never
-# hidden by itself.
+# Notes which notifications and tones the page asks the browser for, and takes nothing from it. A page without a head is
+# never hidden by itself.
 _OBSERVE = """
 window.shown = [], window.tones = [], window.isAway = false;
 window.Notification = class extends Notification {
