@@ -104,8 +104,8 @@ def launches(model: str) -> dict[str, Launch]:
 class CodingClient:
     """One client, its daemon, which can be started again on the same port, and its model."""
 
-    def __init__(self, name: str, home: Path, model: ModelServer) -> None:
-        self.name, self.home, self.model = name, home, model
+    def __init__(self, name: str, home: Path, model: ModelServer, flags: tuple[str, ...] = ()) -> None:
+        self.name, self.home, self.model, self._flags = name, home, model, flags
         self.recording = home / "recording.jsonl"
         self.work = home / "work"
         self.work.mkdir()
@@ -117,7 +117,7 @@ class CodingClient:
     def _start_daemon(self, port: str) -> Daemon:
         start = (sys.executable, str(ROOT / "tests/support/recording_daemon.py"))
         return self._daemon.enter_context(
-            running(self.home, "--port", port, start=start, extra={FILE: str(self.recording)})
+            running(self.home, "--port", port, *self._flags, start=start, extra={FILE: str(self.recording)})
         )
 
     def restart_daemon(self) -> None:
@@ -157,14 +157,14 @@ class CodingClient:
         )
         assert done.returncode == 0, done.stderr
 
-    def run(self) -> str:
+    def run(self, within_s: float = PATIENCE_S) -> str:
         """Run it to its end, and return what it printed.
 
         On a busy machine some ask their model before they have our tools, and are done. They are run again.
         """
         for _ in range(_ATTEMPTS):
             with self.started() as process:
-                out = process.communicate(timeout=PATIENCE_S)[0]
+                out = process.communicate(timeout=within_s)[0]
             if self.model.seen:
                 break
         return out.decode("utf-8", "replace")
@@ -224,9 +224,10 @@ class CodingClient:
 
 
 @contextlib.contextmanager
-def coding_client(name: str, home: Path) -> Iterator[CodingClient]:
+def coding_client(name: str, home: Path, *flags: str) -> Iterator[CodingClient]:
+    """`flags` are of its daemon."""
     with model_server() as model:
-        client = CodingClient(name, home, model)
+        client = CodingClient(name, home, model, flags)
         try:
             yield client
         finally:
