@@ -36,7 +36,7 @@ def rows() -> list[Row]:
         for size in _SIZES
         for changes, (count, most_ms, commands) in _COMMANDS.items()
     ]
-    first, most_mb = Goal(52.0, of="ours"), Goal(60.0, of="ours")
+    first, most_mb = Goal(50.0, of="ours"), Goal(60.0, of="ours")
     memory: Callable[[Bench], AbstractContextManager[tuple[Meter, Meter]]] = _memory
     return [
         *found,

@@ -60,10 +60,15 @@ class FollowedProject:
         is_denied: Callable[[str], bool] = lambda path: False,
         has_room: Callable[[int], bool] = lambda size: True,
         has_watches: bool = True,
+        at_work: Callable[[], None] = lambda: None,
     ) -> None:
+        """`at_work` is called again and again while files are looked at."""
         self.root = root
+        self._at_work = at_work
         self._contents = KeptContents(root, folder, is_denied, has_room)
-        self.tree = ProjectTree(root, self._contents, self._on_change, skipped=skipped, has_watches=has_watches)
+        self.tree = ProjectTree(
+            root, self._contents, self._on_change, skipped=skipped, has_watches=has_watches, at_work=at_work
+        )
         self._running: dict[str, _Running] = {}
         self._copying: Iterator[None] | None = None
 
@@ -138,6 +143,7 @@ class FollowedProject:
 
     def _change(self, path: str, old: bytes | None, new: bytes | None) -> _Change | None:
         """What is different between the two records; None if nothing is."""
+        self._at_work()
         if new is not None and is_folder(new):
             # Whether it is looked into is known only when it was entered.
             new = self.tree.record(path) or new
@@ -203,6 +209,7 @@ class FollowedProject:
         content = os.open(f"{folder}/{CONTENT}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             for found in changes:
+                self._at_work()
                 row = _row(found)
                 if found.old is not None and not row.is_same and not found.old.is_folder:
                     needed = found.old.size + found.old.attribute_bytes

@@ -30,6 +30,8 @@ MOST_PROJECTS = 8
 # So long it is at work before it looks for a message.
 _SLICE_S = 0.005
 _SAY_EVERY_S = 0.05
+# At work on an answer, it says so.
+_AT_WORK_EVERY_S = 0.02
 # So long a command may wait for what is read before it.
 _MOST_READ_S = 0.04
 
@@ -51,6 +53,8 @@ class Helper:
         self._channel = channel
         self._folder = folder
         self._open: dict[int, _Open] = {}
+        # When it has last said something to who waits for an answer; 0 while nobody waits.
+        self._said_at = 0.0
 
     def run(self) -> None:
         """Until the daemon closes its end."""
@@ -67,6 +71,7 @@ class Helper:
                 self._work()
 
     def _answer(self, message: dict[str, Any]) -> None:
+        self._said_at = time.monotonic()
         try:
             answer = getattr(self, f"_{message['do']}")(message)
         except (NotFollowed, OSError) as error:
@@ -76,6 +81,7 @@ class Helper:
         except Exception as error:  # A boundary: the daemon says what has failed, and goes on without this project.
             self._close(message)
             answer = {"problem": f"{type(error).__name__}: {error}"[:200]}
+        self._said_at = 0.0
         if answer is not None:
             self._send({"n": message["n"], "project": message["project"], **answer})
 
@@ -90,6 +96,7 @@ class Helper:
             is_denied=_denial_test(message["root"], message["denied"]),
             has_room=partial(self._has_room, message["project"]),
             has_watches=message["has_watches"],
+            at_work=self._say_at_work,
         )
         self._open[message["project"]] = _Open(project, message)
 
@@ -148,6 +155,12 @@ class Helper:
         elif time.monotonic() - each.said_at > _SAY_EVERY_S:
             each.said_at = time.monotonic()
             self._send({"project": key, "percent": each.project.tree.percent})
+
+    def _say_at_work(self) -> None:
+        now = time.monotonic()
+        if self._said_at and now - self._said_at > _AT_WORK_EVERY_S:
+            self._said_at = now
+            self._send({"at_work": True})
 
     def _has_room(self, key: int, size: int) -> bool:
         """Whether the caches hold so much more for a project, without those that were not used for longest."""

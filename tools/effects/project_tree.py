@@ -67,6 +67,7 @@ class ProjectTree:
         *,
         skipped: Sequence[str] = (),
         has_watches: bool = True,
+        at_work: Callable[[], None] = lambda: None,
     ) -> None:
         self.root = root
         self.contents = contents
@@ -76,6 +77,7 @@ class ProjectTree:
         self.opaque_changed: set[str] = set()
         self.count = 0
         self._on_change = on_change
+        self._at_work = at_work
         self._by_watch: dict[int, str] = {}
         # Records of what has just gone, by inode: a file that was moved is known by it, and not read again.
         self._gone: dict[int, bytes] = {}
@@ -190,6 +192,7 @@ class ProjectTree:
         there = []
         # What is gone first, so that what was moved is known by its inode.
         for folder in sorted(touched):
+            self._at_work()
             node = self.folders.get(folder)
             if node is not None and node.names is None:
                 self.opaque_changed.add(folder)
@@ -226,6 +229,7 @@ class ProjectTree:
     def _scan(self, path: str, *, is_new: bool = False) -> list[str]:
         """Compare a folder with what is known of it. With `is_new`, give the folders in it. It is watched before it is
         read, so that nothing is missed."""
+        self._at_work()
         node = self.folders.get(path)
         if node is None:
             node = self.folders[path] = _Folder()
@@ -268,6 +272,7 @@ class ProjectTree:
 
     def _look(self, folder: str, name: str, status: os.stat_result | None, into: list[str] | None = None) -> None:
         """Compare one name with what is known of it. A new folder is entered, or added to `into`."""
+        self._at_work()
         names = self.folders[folder].names
         if names is None:
             return

@@ -40,12 +40,16 @@ log = logging.getLogger(__name__)
 
 _PROGRAM = Path(tools.effects.__file__).with_name("helper.py")
 _MOST_MESSAGE_BYTES = 200_000
-# A command waits so long for the first look at its project, and for contents that are being read.
-_FIRST_S = 0.05
-# The helper that is silent for so long hangs, unless it computes or waits for a disk.
+# A command waits so long for the first look at its project, and for contents that are being read: 50 ms with what is
+# done around the wait.
+_FIRST_S = 0.048
+# The helper that is silent for so long hangs, unless it computes or waits for a disk. While it looks at files it says
+# that it is at work; so much processor time without a word is an endless loop.
 _SILENT_S = 0.1
-_MOST_COMPUTING_S = 10.0
+_MOST_COMPUTING_S = 0.5
 _MOST_DISK_S = 2.0
+_MOST_S = 60.0
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # So long no helper is started after one has hung.
 _REST_S = 300.0
 _IDLE_S = 900.0
@@ -140,6 +144,8 @@ class ChangeTracker:
         self._channel: socket.socket | None = None
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._numbers = itertools.count(1)
+        # How often the helper has said that it is at work.
+        self._words = 0
         self._rests_until = 0.0
         self._denied_in_use: DeniedGlobs = []
         self._used_at = 0.0
@@ -283,21 +289,32 @@ class ChangeTracker:
     async def _ask(self, do: str, message: dict[str, Any]) -> dict[str, Any]:
         """Raises HelperGone; one that hangs is ended."""
         answer = self._send(do, message)
-        began = time.monotonic()
+        began = said_at = time.monotonic()
+        words, spent_before_s = self._words, self._status()[1]
+        waits = 0
         while True:
+            waits += 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SILENT_S):
                     return await asyncio.shield(answer)
             self._receive()
             if answer.done():
                 return answer.result()
-            spent_s, state = time.monotonic() - began, self._state()
-            if (state == "R" and spent_s < _MOST_COMPUTING_S) or (state == "D" and spent_s < _MOST_DISK_S):
-                continue
-            self._rests_until = time.monotonic() + _REST_S
-            event(log, logging.WARNING, "effects.helper_hung", state=state, after_s=round(spent_s, 2))
-            self.end_helper(_HUNG)
-            raise HelperGone(_HUNG)
+            now, (state, spent_s) = time.monotonic(), self._status()
+            if self._words > words:
+                words, said_at, spent_before_s = self._words, now, spent_s
+            computed_s = spent_s - spent_before_s
+            is_at_work = (
+                said_at == now
+                or (state == "R" and computed_s < _MOST_COMPUTING_S)
+                or (state == "D" and now - said_at < _MOST_DISK_S)
+            )
+            if not is_at_work or now - began > _MOST_S:
+                break
+        self._rests_until = time.monotonic() + _REST_S
+        event(log, logging.WARNING, "effects.helper_hung", state=state, waits=waits, computed_s=round(computed_s, 2))
+        self.end_helper(_HUNG)
+        raise HelperGone(_HUNG)
 
     def _send(self, do: str, message: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
         """Raises HelperGone."""
@@ -330,6 +347,7 @@ class ChangeTracker:
             self._take(json.loads(data), descriptors)
 
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        self._words += "at_work" in message
         answer = self._asked.pop(message.get("n", 0), None)
         if answer is not None and not answer.done():
             answer.set_result(message)
@@ -423,13 +441,14 @@ class ChangeTracker:
             self._process.wait()
             self._process = None
 
-    def _state(self) -> str:
-        """What the helper does, in the letter of /proc: R computes, D waits for a disk."""
+    def _status(self) -> tuple[str, float]:
+        """What the helper does, in the letter of /proc (R computes, D waits for a disk), and its processor time."""
         try:
             with open(f"/proc/{self._process.pid if self._process else 0}/stat") as file:
-                return file.read().rpartition(") ")[2][:1]
+                fields = file.read().rpartition(") ")[2].split()
         except OSError:
-            return ""
+            return "", 0.0
+        return fields[0], (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def _clear(self) -> None:
         """Remove what daemons have left that are gone."""

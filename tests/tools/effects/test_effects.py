@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.tools.effects.conftest import Workshop
 from tests.tools.effects.snapshots import run, snapshot
 from tools.effects import project_tree, tracker
 from tools.effects.project_root import project_root
+from tools.journal.journal import Journal
 
 
 async def test_a_command_says_which_files_it_created_changed_and_deleted(workshop: Workshop) -> None:
@@ -191,7 +193,9 @@ async def test_a_helper_that_is_killed_is_replaced_at_the_next_command(workshop:
     assert done["effects"]["changed"] == 1
 
 
-async def test_a_helper_that_hangs_is_ended_and_commands_go_on(workshop: Workshop) -> None:
+async def test_a_helper_that_hangs_is_ended_and_commands_go_on(
+    workshop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
     await workshop.is_read()
     effects = workshop.host.daemon.effects
     assert effects is not None
@@ -202,9 +206,47 @@ async def test_a_helper_that_hangs_is_ended_and_commands_go_on(workshop: Worksho
     assert done["effects"]["unknown"] == "the helper process did not answer, and was ended"
     assert effects.helper_pid is None
     assert not Path(f"/proc/{pid}").exists()
+    # One wait, of a tenth of a second.
+    assert (_hung(caplog)["state"], _hung(caplog)["waits"], tracker._SILENT_S) == ("T", 1, 0.1)
     assert (await workshop.run("echo 3 > src/a.py"))["effects"] == {
         "unknown": "the helper process did not answer before"
     }
+
+
+async def test_a_helper_that_computes_without_a_word_is_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    # For a name of many letters, this expression takes longer than anybody waits.
+    endless = [[("(a+)+$", True), ("project/(a+)+$", True), (".*/(a+)+$", True)]]
+    following = tracker.ChangeTracker(tmp_path / "effects", Journal(tmp_path / "journal"), denied=lambda: endless)
+    try:
+        drop = await following.begin(root, "first")
+        following.drop(drop)
+        await eventually(lambda: (known := following.follows(root)) is not None and known.is_ready)
+        watch = await following.begin(root, "touch")
+        (root / ("a" * 60 + "!")).touch()
+        seen = await following.end(watch)
+        assert seen.effects is not None
+        assert seen.effects.unknown == "the helper process did not answer, and was ended"
+        assert following.helper_pid is None
+        # It was measured in its own processor time: a busy machine ends no helper that would have answered.
+        assert _hung(caplog)["computed_s"] >= tracker._MOST_COMPUTING_S
+    finally:
+        following.close()
+
+
+async def test_a_helper_with_much_to_do_says_that_it_is_at_work(workshop: Workshop) -> None:
+    await workshop.is_read()
+    done = await workshop.run("for i in $(seq 3000); do echo $i > src/f$i; done")
+    assert done["effects"]["created"] == 3_000
+    effects = workshop.host.daemon.effects
+    assert effects is not None
+    assert effects._words > 0
+
+
+def _hung(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    found: list[dict[str, Any]] = [vars(each)["data"] for each in caplog.records if each.msg == "effects.helper_hung"]
+    return found[0]
 
 
 async def test_the_setting_turns_it_off(workshop: Workshop, tmp_path: Path) -> None:
