@@ -12,6 +12,8 @@ import sys
 # The modules beside this file have the names of others'.
 sys.path[:] = [each for each in sys.path if each != os.path.dirname(os.path.abspath(__file__))]
 
+import contextlib
+import importlib.util
 import json
 import queue
 import secrets
@@ -20,6 +22,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
 
 _READY_S = 60.0
+_AGAIN_S = 2.0
+_CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 _MOST_OUTPUTS = 300
 # Of one stream half is kept from its beginning and half from its end.
 _MOST_STREAM_CHARS = 100_000
@@ -118,16 +123,14 @@ class KernelProcess:
     """The process of a kernel, on sockets that are files of this user."""
 
     def __init__(self, name: str, language: str) -> None:
-        """Raises NoSuchKernel."""
-        from jupyter_client.connect import write_connection_file
-
+        """Raises KeyError."""
         self.outputs = Outputs()
         self.name, argv, environment = _command(name, language)
         self._folder = Path(tempfile.mkdtemp(prefix="mcp-agent-kernel-"))
-        file = str(self._folder / "kernel.json")
-        key = secrets.token_hex(32).encode()
-        write_connection_file(file, transport="ipc", ip=str(self._folder / "at"), key=key)
-        self._file = file
+        file = self._file = str(self._folder / "kernel.json")
+        ports = {f"{each}_port": number for number, each in enumerate(_CHANNELS, 1)}
+        connection = {"transport": "ipc", "ip": str(self._folder / "at"), "signature_scheme": "hmac-sha256", **ports}
+        Path(file).write_text(json.dumps({**connection, "key": secrets.token_hex(32)}))
         self._process = subprocess.Popen(
             [each.replace("{connection_file}", file) for each in argv],
             env={**os.environ, **environment, "JPY_PARENT_PID": str(os.getpid())},
@@ -138,13 +141,21 @@ class KernelProcess:
 
     def connect(self) -> BlockingKernelClient:
         """Raises RuntimeError if the kernel is not ready in time."""
+        # The kernel starts while this is imported.
         from jupyter_client.blocking.client import BlockingKernelClient
 
         client = BlockingKernelClient(connection_file=self._file)
         client.load_connection_file()
-        client.start_channels()
-        client.wait_for_ready(timeout=_READY_S)
-        return client
+        client.start_channels(stdin=False, hb=False)
+        deadline = time.monotonic() + _READY_S
+        while time.monotonic() < deadline:
+            client.kernel_info()
+            with contextlib.suppress(queue.Empty):
+                client.get_shell_msg(timeout=_AGAIN_S)
+                # What a cell prints comes on another channel, which is open when the first message has come on it.
+                client.get_iopub_msg(timeout=_AGAIN_S)
+                return client
+        raise RuntimeError(f"it was not ready within {_READY_S:g} s")
 
     def run(self, client: BlockingKernelClient, source: str) -> dict[str, Any]:
         self.outputs = Outputs()
@@ -169,16 +180,13 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
     # Whatever else prints here must not come between the answers.
     os.dup2(2, 1)
-    try:
-        import ipykernel
-        import jupyter_client
-    except ImportError as error:
-        _say(answers, {"missing": str(error)})
+    missing = [each for each in ("ipykernel", "jupyter_client") if importlib.util.find_spec(each) is None]
+    if missing:
+        _say(answers, {"missing": missing})
         return
-    del ipykernel
     try:
         kernel = KernelProcess(*sys.argv[1:])
-    except jupyter_client.kernelspec.NoSuchKernel:
+    except KeyError:
         _say(answers, {"unknown": sys.argv[1]})
         return
 
@@ -222,9 +230,7 @@ def _say(answers: TextIO, value: dict[str, Any]) -> None:
 
 
 def _command(name: str, language: str) -> tuple[str, list[str], dict[str, str]]:
-    """What starts the kernel of that name; for Python also this interpreter's own. Raises NoSuchKernel."""
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
-
+    """What starts the kernel of that name; for Python also this interpreter's own. Raises KeyError."""
     own = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     environment = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     if sys.prefix != sys.base_prefix:
@@ -232,9 +238,11 @@ def _command(name: str, language: str) -> tuple[str, list[str], dict[str, str]]:
         environment.update(VIRTUAL_ENV=sys.prefix, PATH=path)
     if name == "python3":
         return name, own, environment
+    from jupyter_client.kernelspec import KernelSpecManager
+
     try:
         spec = KernelSpecManager().get_kernel_spec(name)
-    except NoSuchKernel:
+    except KeyError:
         if language != "python":
             raise
         return "python3", own, environment

