@@ -404,8 +404,10 @@ def _state(root: str, path: str) -> FileState | None:
 
 
 def _is_moved_back(row: CommandRow) -> bool:
-    """Whether its content is nowhere but where the command has moved the file to."""
-    return row.before is not None and row.before.is_file and row.before.links == 1 and not row.has_content
+    """Whether its content is nowhere but where the command has moved the file to. What is the same has it in place."""
+    if row.before is None or row.is_same or row.has_content:
+        return False
+    return row.before.is_file and row.before.links == 1
 
 
 def _identity(state: FileState) -> tuple[int, int, int]:

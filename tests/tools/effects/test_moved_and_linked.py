@@ -25,6 +25,9 @@ _COMMANDS = {
     # The new file may have the number of the inode that the old one had.
     "both names removed and one made anew": "rm one two; echo new > one",
     "both names written to by one": "echo new > one",
+    # The old name has its content again, in another file: what was moved is not needed there.
+    "moved and made anew with the same content": "mv src/a.py moved; cat moved > src/a.py",
+    "linked and made anew with the same content": "ln src/a.py again; cat again > k; mv k src/a.py",
 }
 
 
